@@ -1,0 +1,13 @@
+//! Runs durable event handlers written in any language that compiles to a WebAssembly component.
+//!
+//! Read in this order: `delivery`, `lease`, `verdict` and `policy` are the words; `store` and `engine` the two doors to the world, which know
+//! nothing of each other; `dispatch` joins them in one loop: claim, run, settle.
+
+pub mod clock;
+pub mod delivery;
+pub mod engine;
+pub mod lease;
+pub mod policy;
+pub mod store;
+pub mod topic;
+pub mod verdict;

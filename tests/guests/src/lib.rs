@@ -1,0 +1,1 @@
+//! Components with one behaviour each; see `examples/`.

@@ -1,0 +1,3 @@
+//! What the tests share: guests, stores, servers, hosts.
+
+pub mod guests;
