@@ -4,6 +4,7 @@
 //! nothing of each other; `dispatch` joins them in one loop: claim, run, settle.
 
 pub mod clock;
+pub mod config;
 pub mod delivery;
 pub mod engine;
 pub mod lease;
