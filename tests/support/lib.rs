@@ -1,3 +1,4 @@
 //! What the tests share: guests, stores, servers, hosts.
 
 pub mod guests;
+pub mod host;
