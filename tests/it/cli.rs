@@ -30,7 +30,7 @@ const DELIVERY_FIELDS: [&str; 18] = [
 
 /// A folder whose store has the handler `invoice`, subscribed to `order.*`.
 fn folder_with_handler() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     subscribe(folder.path(), "invoice", "order.*");
     folder
 }
@@ -41,13 +41,13 @@ fn subscribe(folder: &Path, name: &str, topic: &str) {
         tenant: "default".to_owned(),
         name: name.to_owned(),
         digest: "00".repeat(32),
-        topics: vec![topic.parse().unwrap()],
+        topics: vec![topic.parse().expect("a pattern")],
         max_attempts: 10,
         max_crashes: 5,
     };
-    tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let store = store::open(&url, StoreOptions::default()).await.unwrap().store;
-        store.subscribe(request).await.unwrap();
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
+        let store = store::open(&url, StoreOptions::default()).await.expect("an open store").store;
+        store.subscribe(request).await.expect("a stored subscription");
         store.close().await;
     });
 }
