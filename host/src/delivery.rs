@@ -207,3 +207,13 @@ pub struct ClaimedDelivery {
     pub headers: Vec<Header>,
     pub payload: Bytes,
 }
+
+/// From this many crashes on a delivery runs with nothing else in flight on its worker, so that what kills its host takes no neighbour along (R8).
+pub const ISOLATED_FROM_CRASHES: u32 = 2;
+
+impl ClaimedDelivery {
+    /// Whether nothing else may be in flight on the worker that runs this delivery (R8).
+    pub const fn is_isolated(&self) -> bool {
+        self.crashes >= ISOLATED_FROM_CRASHES
+    }
+}

@@ -124,6 +124,18 @@ pub struct Failure {
     pub extras: Vec<(String, String)>,
 }
 
+impl Failure {
+    /// The message, with the code in front and the extras behind where there are any.
+    pub fn describe(&self) -> String {
+        let mut text = self.code.as_ref().map_or_else(String::new, |code| format!("{code}: "));
+        text.push_str(&self.message);
+        for (name, value) in &self.extras {
+            text.push_str(&format!("\n{name}: {value}"));
+        }
+        text
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
