@@ -13,3 +13,5 @@ pub mod store;
 pub mod engine;
 pub mod dispatch;
 pub mod config;
+pub mod cli;
+pub mod telemetry;

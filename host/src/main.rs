@@ -1,3 +1,5 @@
 //! The command line.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    relaybus_host::cli::main()
+}

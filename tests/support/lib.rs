@@ -1,6 +1,7 @@
 //! What the tests share: guests, stores, servers, hosts.
 
 pub mod guests;
+pub mod host;
 pub mod lossy;
 pub mod rig;
 

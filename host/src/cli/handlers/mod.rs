@@ -1,0 +1,24 @@
+//! `handlers`: look at handlers, and change who receives what.
+
+mod list;
+mod remove;
+
+use clap::Subcommand;
+
+use super::exit::CommandResult;
+use super::{Context, name};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List all handlers
+    List,
+    /// Remove a handler with its subscriptions
+    Remove(remove::Arguments),
+}
+
+pub(super) async fn run(command: Command, context: &mut Context) -> CommandResult {
+    match command {
+        Command::List => list::run(context).await,
+        Command::Remove(arguments) => remove::run(arguments, context).await,
+    }
+}
