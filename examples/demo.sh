@@ -10,7 +10,6 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 examples=$root/examples
-target=${CARGO_TARGET_DIR:-$root/target}
 profile=debug
 build_options=()
 keep=
@@ -31,6 +30,8 @@ step() {
 }
 
 cd "$root"
+# Cargo takes a relative folder from here, and the demo itself moves on.
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 if ! rustc --print target-libdir --target wasm32-wasip2 2>/dev/null | xargs -r test -d; then
     step "Adding the compiler's target for components"
     rustup target add wasm32-wasip2
