@@ -18,10 +18,15 @@ use crate::bindings::relaybus::handler::{log, types};
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// Every step, for whoever hunts a bug.
     Trace,
+    /// For whoever works on the handler.
     Debug,
+    /// For whoever runs it.
     Info,
+    /// Something was not as it should be; the handler coped.
     Warn,
+    /// Somebody should look at it.
     Error,
 }
 

@@ -27,14 +27,9 @@ const RULES: &[Rule] = &[
     Rule { queue: "waiting", priority: 4, why: "a draft: its author is still at it", applies: is_draft },
     Rule { queue: "dependencies", priority: 3, why: "opened by a bot", applies: |subject| subject.by_bot },
     Rule { queue: "welcome", priority: 2, why: "a first contribution: answer soon", applies: |subject| subject.by_newcomer },
-    Rule { queue: "review-quick", priority: 2, why: "at most 20 changed lines", applies: |subject| changes_at_most(subject, QUICK_LINES) },
-    Rule { queue: "review", priority: 3, why: "at most 400 changed lines", applies: |subject| changes_at_most(subject, LARGE_LINES) },
-    Rule {
-        queue: "review-large",
-        priority: 3,
-        why: "more than 400 changed lines: ask to split",
-        applies: |subject| changes_at_most(subject, u64::MAX),
-    },
+    Rule { queue: "review-quick", priority: 2, why: "a small change", applies: |subject| changes_at_most(subject, QUICK_LINES) },
+    Rule { queue: "review", priority: 3, why: "a change", applies: |subject| changes_at_most(subject, LARGE_LINES) },
+    Rule { queue: "review-large", priority: 3, why: "a large change: ask to split it", applies: is_pull_request },
     Rule { queue: "in-progress", priority: 3, why: "somebody is assigned", applies: |subject| subject.is_assigned },
     Rule { queue: "bugs", priority: 2, why: "a bug that nobody is assigned to", applies: |subject| has_label(subject, "bug") },
 ];
@@ -57,6 +52,10 @@ fn is_draft(subject: &Subject<'_>) -> bool {
 
 fn has_label(subject: &Subject<'_>, label: &str) -> bool {
     subject.labels.iter().any(|name| name == label)
+}
+
+fn is_pull_request(subject: &Subject<'_>) -> bool {
+    matches!(subject.kind, Kind::PullRequest { .. })
 }
 
 /// Whether `subject` is a pull request with at most so many changed lines.
