@@ -16,7 +16,7 @@ use relaybus_host::store::{
 use relaybus_host::verdict::Reason;
 
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, Executor, Row, SqliteConnection};
+use sqlx::{ConnectOptions, Executor, Row, SqliteConnection};
 use tempfile::TempDir;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -124,7 +124,7 @@ async fn a_delivery_goes_its_whole_way() {
     let backlog = store.backlog(&[handler]).await.unwrap();
     assert_eq!((backlog.n_pending, backlog.n_processing), (0, 1));
 
-    let leases = vec![Lease { delivery: id, token: request.token }, Lease { delivery: id, token: LeaseToken::random() }];
+    let leases = [Lease { delivery: id, token: request.token }, Lease { delivery: id, token: LeaseToken::random() }];
     assert_eq!(
         store.extend_leases(ExtendLeases { leases: leases[..1].to_vec(), lease_duration: LEASE }).await.unwrap(),
         [Renewal::Renewed]
@@ -421,7 +421,9 @@ async fn no_hot_statement_scans_a_table_however_many_rows_it_has() {
     let file = File::new();
     let store = file.open().await.store;
     store.subscribe(subscribe("mailer", "a")).await.unwrap();
-    store.subscribe(subscribe("idle", "b")).await.unwrap();
+    for n in 0..100 {
+        store.subscribe(subscribe(&format!("idle-{n}"), "b")).await.unwrap();
+    }
     for _ in 0..200 {
         store.publish((0..1000).map(|_| event("a")).collect()).await.unwrap();
     }
