@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::config::Problem;
+use crate::dispatch::StartError;
 use crate::store::{ErrorKind, StoreError};
 
 /// The exit codes. Part of the contract of scripts.
@@ -25,6 +26,11 @@ Exit codes:
   3  done in part: a line not accepted, a delivery not changed, a run abandoned
   4  the store could not be reached, or did not answer in time
   130, 143  a second SIGINT or SIGTERM during the stop";
+
+/// What a process that signal number `signal` ended exits with, by custom.
+pub(super) const fn after_signal(signal: i32) -> i32 {
+    128 + signal
+}
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
@@ -107,6 +113,14 @@ impl From<StoreError> for Failure {
             ErrorKind::LeaseLost | ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Corrupt => (Exit::Failed, None),
         };
         Self { hint: hint.map(str::to_owned), ..Self::new(exit, chain(&error)) }
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let handler = error.handler;
+        let failure = Self::from(error.source);
+        Self { message: format!("handler `{handler}` could not be subscribed: {}", failure.message), ..failure }
     }
 }
 
