@@ -177,7 +177,7 @@ fn a_payload_over_the_limit_is_refused_and_the_limit_named() {
     std::fs::write(folder.path().join("fits.bin"), vec![b'1'; 1024]).unwrap();
     let large = run(folder.path(), &["publish", "order.created", "--file", "large.bin"]);
     assert_eq!(large.code, Some(2));
-    assert_eq!(large.stderr, "error: expected a payload of at most 1.0 KiB (`publish.max_payload`), got 1.0 KiB\n");
+    assert_eq!(large.stderr, "error: expected a payload of at most 1.0 KiB (`publish.max_payload`), got 1025 bytes\n");
     publish(folder.path(), &["order.created", "--file", "fits.bin"]);
     let stdin = run_with_input(folder.path(), &["publish", "order.created", "--file", "-"], &"1".repeat(1025));
     assert_eq!(stdin.code, Some(2));

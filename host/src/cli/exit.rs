@@ -107,7 +107,10 @@ impl fmt::Display for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let (exit, hint) = match error.kind {
-            ErrorKind::Unavailable => (Exit::Unavailable, Some("is the store running, and may this user read and write it?")),
+            ErrorKind::Unavailable => (
+                Exit::Unavailable,
+                Some("the store must be there, and this user must be able to read and write it; `--store` or RELAYBUS_STORE names it"),
+            ),
             ErrorKind::Timeout => (Exit::Unavailable, Some("`store.call_timeout` says how long a call may take")),
             ErrorKind::Misconfigured => (Exit::Refused, Some("`--store` or RELAYBUS_STORE names the store, such as `sqlite:relaybus.db`")),
             ErrorKind::LeaseLost | ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Corrupt => (Exit::Failed, None),
@@ -135,7 +138,11 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        // Some drivers' errors repeat their source.
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
         source = cause.source();
     }
     text
