@@ -118,7 +118,10 @@ async fn r22_ten_thousand_deliveries_are_drained_by_two_hosts_on_one_file() {
         assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
     }
     let took = started.elapsed();
-    println!("drained {N} deliveries in {took:?} with two hosts: {:.0} a second, start and compile included", N as f64 / took.as_secs_f64());
+    println!(
+        "drained {N} deliveries in {took:?} with two hosts: {:.0} a second, start and compile included",
+        N as f64 / took.as_secs_f64()
+    );
     let deliveries = place.deliveries(None).await;
     assert_eq!(deliveries.len(), N);
     assert!(deliveries.iter().all(|delivery| delivery.status == Status::Completed && delivery.attempts == 1));

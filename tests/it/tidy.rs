@@ -78,7 +78,8 @@ fn unsafe_code_is_allowed_in_named_files_only() {
 fn tests_wait_for_a_reason_and_do_not_sleep() {
     const NAMED: &[&str] = &["tests/support/lib.rs", "tests/it/tidy.rs"];
     for (path, text) in files("tests", &["rs"]) {
-        let is_named = NAMED.iter().any(|named| path == Path::new(named)) || path.starts_with("tests/guests") || path.starts_with("tests/bench");
+        let is_named =
+            NAMED.iter().any(|named| path == Path::new(named)) || path.starts_with("tests/guests") || path.starts_with("tests/bench");
         assert!(is_named || !names(&text, "sleep("), "{} sleeps", path.display());
     }
 }
@@ -86,9 +87,7 @@ fn tests_wait_for_a_reason_and_do_not_sleep() {
 #[test]
 fn every_clause_of_the_store_contract_has_a_case() {
     let contract = files("host/src/store", &["rs"]).into_iter().filter(|(path, _)| path.parent() == Some(Path::new("host/src/store")));
-    let clauses: BTreeSet<String> = contract
-        .flat_map(|(_, text)| text.lines().filter_map(clause).collect::<Vec<_>>())
-        .collect();
+    let clauses: BTreeSet<String> = contract.flat_map(|(_, text)| text.lines().filter_map(clause).collect::<Vec<_>>()).collect();
     assert!(clauses.len() > 40, "{clauses:?}");
     let cases: String = files("tests/conformance", &["rs"]).into_iter().map(|(_, text)| text).collect();
     let missing: Vec<_> = clauses.iter().filter(|clause| !cases.contains(&format!("{}_", clause.to_lowercase()))).collect();
@@ -119,7 +118,9 @@ fn every_test_that_the_architecture_names_exists() {
         .skip(1)
         .step_by(2)
         .filter_map(|code| code.rsplit("::").next())
-        .filter(|name| name.len() > 20 && name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'))
+        .filter(|name| {
+            name.len() > 20 && name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        })
         .collect();
     assert!(named.len() > 15, "ARCHITECTURE.md names a test for each invariant, found {named:?}");
     for name in named {

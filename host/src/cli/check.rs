@@ -69,7 +69,7 @@ async fn check(engine: &Engine, file: PathBuf, config: &Config) -> Checked {
             return checked;
         }
     }
-    match components::load_file(engine.clone(), checked.file.clone()).await {
+    match engine.load(&checked.file).await {
         Ok(component) => {
             let descriptor = component.descriptor();
             checked.name = Some(descriptor.name.clone());
@@ -79,7 +79,7 @@ async fn check(engine: &Engine, file: PathBuf, config: &Config) -> Checked {
                 checked.problems = problems;
             }
         }
-        Err(problems) => checked.problems = problems,
+        Err(error) => checked.problems = error.problems,
     }
     checked
 }

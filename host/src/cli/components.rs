@@ -78,20 +78,9 @@ pub(super) fn serve(component: Component, tenant: &str, config: &Config) -> Resu
     Err(problems.iter().map(|problem| format!("handler `{name}`: {problem}")).collect())
 }
 
-/// Compiles one file, which keeps a core busy for seconds.
-///
-/// # Errors
-/// Everything that keeps it from being loaded.
-pub(super) async fn load_file(engine: Engine, path: PathBuf) -> Result<Component, Vec<String>> {
-    match tokio::task::spawn_blocking(move || engine.load(&path)).await {
-        Ok(result) => result.map_err(|error| error.problems),
-        Err(panic) => Err(vec![format!("the host failed to load it: {panic}")]),
-    }
-}
-
 async fn load_one(engine: Engine, path: PathBuf, progress: ProgressBar) -> (PathBuf, Result<Component, Vec<String>>) {
     let started_at = Instant::now();
-    let result = load_file(engine, path.clone()).await;
+    let result = engine.load(&path).await.map_err(|error| error.problems);
     let outcome = match &result {
         Ok(component) => format!("handler `{}`", component.descriptor().name),
         Err(problems) => count(problems.len() as u64, "problem", "problems"),

@@ -148,7 +148,8 @@ impl Command {
 
 /// The engine that the configuration describes.
 fn engine(config: &Config) -> Result<Engine, Failure> {
-    let options = EngineOptions { guest_threads: config.engine.guest_threads.unwrap_or(0) as usize };
+    let options =
+        EngineOptions { guest_threads: config.engine.guest_threads.unwrap_or(0) as usize, cache: config.engine.cache_dir.clone() };
     Engine::new(options).map_err(|error| Failure::failed(format!("the engine could not be started: {error:#}")))
 }
 

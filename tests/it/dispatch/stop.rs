@@ -21,7 +21,8 @@ async fn r21_a_run_that_ends_in_time_completes_and_the_stop_does_not_wait_longer
 #[tokio::test(flavor = "multi_thread")]
 async fn r21_runs_that_do_not_end_are_stopped_within_the_timeout_and_released_without_an_attempt() {
     let rig = Rig::new().await;
-    let handlers = vec![Rig::handler("spin", |_| {}).await, Rig::handler("sleep-wasi", |_| {}).await, Rig::handler("slow-ok", |_| {}).await];
+    let handlers =
+        vec![Rig::handler("spin", |_| {}).await, Rig::handler("sleep-wasi", |_| {}).await, Rig::handler("slow-ok", |_| {}).await];
     let dispatcher = rig.start(handlers).await;
     let minute = json!({"ms": 60_000});
     let events =
