@@ -54,7 +54,7 @@ pub(super) fn is_json(content_type: &str) -> bool {
 
 /// Why a payload of `n_bytes` is not taken.
 pub(super) fn too_large(n_bytes: u64, max_payload_bytes: u64) -> String {
-    format!("expected a payload of at most {} (`publish.max_payload`), got {}", ByteSize(max_payload_bytes), ByteSize(n_bytes))
+    format!("expected a payload of at most {} (`publish.max_payload`), got {n_bytes} bytes", ByteSize(max_payload_bytes))
 }
 
 fn read(data: Option<String>, file: Option<PathBuf>, max_payload_bytes: u64) -> Result<Bytes, Failure> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::config::Problem;
+use crate::dispatch::StartError;
 use crate::store::{ErrorKind, StoreError};
 
 /// The exit codes. Part of the contract of scripts.
@@ -25,6 +26,11 @@ Exit codes:
   3  done in part: a line not accepted, a delivery not changed, a run abandoned
   4  the store could not be reached, or did not answer in time
   130, 143  a second SIGINT or SIGTERM during the stop";
+
+/// What a process that signal number `signal` ended exits with, by custom.
+pub(super) const fn after_signal(signal: i32) -> i32 {
+    128 + signal
+}
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
@@ -101,12 +107,23 @@ impl fmt::Display for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let (exit, hint) = match error.kind {
-            ErrorKind::Unavailable => (Exit::Unavailable, Some("is the store running, and may this user read and write it?")),
+            ErrorKind::Unavailable => (
+                Exit::Unavailable,
+                Some("the store must be there, and this user must be able to read and write it; `--store` or RELAYBUS_STORE names it"),
+            ),
             ErrorKind::Timeout => (Exit::Unavailable, Some("`store.call_timeout` says how long a call may take")),
             ErrorKind::Misconfigured => (Exit::Refused, Some("`--store` or RELAYBUS_STORE names the store, such as `sqlite:relaybus.db`")),
             ErrorKind::LeaseLost | ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Corrupt => (Exit::Failed, None),
         };
         Self { hint: hint.map(str::to_owned), ..Self::new(exit, chain(&error)) }
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let handler = error.handler;
+        let failure = Self::from(error.source);
+        Self { message: format!("handler `{handler}` could not be subscribed: {}", failure.message), ..failure }
     }
 }
 
@@ -121,7 +138,11 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        // Some drivers' errors repeat their source.
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
         source = cause.source();
     }
     text

@@ -2,14 +2,18 @@
 //!
 //! Nothing here decides what happens to a delivery.
 
+mod run;
+mod publish;
+mod check;
+mod invoke;
 mod deliveries;
-mod event;
-mod exit;
 mod handlers;
 mod migrate;
+mod components;
+mod event;
 mod ndjson;
 mod output;
-mod publish;
+mod exit;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +21,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, Config};
+use crate::engine::{Engine, EngineOptions};
 use crate::store::{self, OpenStore};
 use crate::telemetry::{self, Audience};
 use exit::{CommandResult, Failure};
@@ -50,8 +55,14 @@ struct Globals {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run handlers
+    Run(run::Arguments),
     /// Publish events
     Publish(publish::Arguments),
+    /// Say what components are, what they need, and everything that is wrong with them
+    Check(check::Arguments),
+    /// Run one handler once, without a queue
+    Invoke(invoke::Arguments),
     /// Look at deliveries, and repair them
     #[command(subcommand)]
     Deliveries(deliveries::Command),
@@ -101,6 +112,8 @@ fn run(cli: Cli) -> CommandResult {
     telemetry::init(&context.config.log, cli.command.audience());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(cli.command.run(&mut context));
+    // A read of stdin cannot be taken back: it must not hold up the end.
+    runtime.shutdown_background();
     context.output.flush()?;
     result
 }
@@ -108,12 +121,22 @@ fn run(cli: Cli) -> CommandResult {
 impl Command {
     const fn audience(&self) -> Audience {
         match self {
-            Self::Publish(_) | Self::Deliveries(_) | Self::Handlers(_) | Self::Prune(_) | Self::Migrate => Audience::Person,
+            Self::Run(_) => Audience::Operator,
+            Self::Check(_)
+            | Self::Invoke(_)
+            | Self::Publish(_)
+            | Self::Deliveries(_)
+            | Self::Handlers(_)
+            | Self::Prune(_)
+            | Self::Migrate => Audience::Person,
         }
     }
 
     async fn run(self, context: &mut Context) -> CommandResult {
         match self {
+            Self::Run(arguments) => run::run(arguments, context).await,
+            Self::Check(arguments) => check::run(arguments, context).await,
+            Self::Invoke(arguments) => invoke::run(arguments, context).await,
             Self::Publish(arguments) => publish::run(arguments, context).await,
             Self::Deliveries(command) => deliveries::run(command, context).await,
             Self::Handlers(command) => handlers::run(command, context).await,
@@ -121,6 +144,13 @@ impl Command {
             Self::Migrate => migrate::run(context).await,
         }
     }
+}
+
+/// The engine that the configuration describes.
+fn engine(config: &Config) -> Result<Engine, Failure> {
+    let options =
+        EngineOptions { guest_threads: config.engine.guest_threads.unwrap_or(0) as usize, cache: config.engine.cache_dir.clone() };
+    Engine::new(options).map_err(|error| Failure::failed(format!("the engine could not be started: {error:#}")))
 }
 
 /// A tenant's or handler's name, for clap.

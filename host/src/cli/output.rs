@@ -75,6 +75,12 @@ pub(super) fn count(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
+/// Each line of `text`, moved in.
+pub(super) fn indented(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(|line| format!("  {line}")).collect();
+    lines.join("\n")
+}
+
 /// Tells something on stderr that does not keep the command from going on.
 pub(super) fn warn(text: impl Display) {
     eprintln!("warning: {text}");

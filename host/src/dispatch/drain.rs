@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant as Timer;
 
-use super::Worker;
 use super::held::Stage;
 use super::settle::Unsettled;
+use super::{Counts, Worker};
 use crate::clock::Instant;
 use crate::delivery::DeliveryId;
 use crate::store::{Settle, Settlement};
@@ -37,6 +37,8 @@ pub(super) struct Drain {
 pub struct StopReport {
     /// Deliveries that were still in flight when the time was over. Their leases expire by themselves.
     pub left: Vec<DeliveryId>,
+    /// What was settled since the start, the stop included.
+    pub counts: Counts,
 }
 
 impl StopRequest {
@@ -92,6 +94,6 @@ impl Worker {
             tracing::error!(delivery = %id, "still in flight at the end of the stop: left to its lease");
         }
         tracing::info!(n_left = left.len(), "dispatcher stopped");
-        Some(StopReport { left })
+        Some(StopReport { left, counts: self.counts.read() })
     }
 }

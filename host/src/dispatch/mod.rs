@@ -27,7 +27,7 @@ pub use drain::StopReport;
 pub use options::{DispatcherOptions, Served, StartError};
 
 use crate::delivery::{DeliveryId, HandlerId, WorkerId};
-use crate::store::{Store, Subscribe};
+use crate::store::Store;
 use crate::verdict::RunReport;
 use claim::{ClaimAnswer, Claiming};
 use counts::SharedCounts;
@@ -221,17 +221,7 @@ impl Worker {
 impl Served {
     async fn subscribe(&mut self, store: &dyn Store) -> Result<(), StartError> {
         let digest = self.component.digest().to_owned();
-        let subscribed = store
-            .subscribe(Subscribe {
-                tenant: self.tenant.clone(),
-                name: self.name.clone(),
-                digest: digest.clone(),
-                topics: self.topics.clone(),
-                max_attempts: self.settings.max_attempts,
-                max_crashes: self.settings.max_crashes,
-            })
-            .await
-            .map_err(|source| StartError { handler: self.name.clone(), source })?;
+        let subscribed = store.subscribe(self.subscription()).await.map_err(|source| StartError { handler: self.name.clone(), source })?;
         self.id = subscribed.handler;
         match subscribed.previous_digest {
             Some(previous) if previous != digest => {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::config::HandlerSettings;
-use crate::delivery::HandlerId;
-use crate::engine::Component;
-use crate::store::StoreError;
+use crate::delivery::{ClaimedDelivery, HandlerId};
+use crate::engine::{Abort, Component, Limits, Run};
+use crate::store::{StoreError, Subscribe};
 use crate::topic::TopicPattern;
 
 /// A handler that this worker serves.
@@ -23,6 +23,33 @@ pub struct Served {
 impl Served {
     pub const fn new(tenant: String, name: String, component: Component, topics: Vec<TopicPattern>, settings: HandlerSettings) -> Self {
         Self { tenant, name, component, topics, settings, id: HandlerId(0) }
+    }
+
+    /// What the store is told of this handler.
+    pub fn subscription(&self) -> Subscribe {
+        Subscribe {
+            tenant: self.tenant.clone(),
+            name: self.name.clone(),
+            digest: self.component.digest().to_owned(),
+            topics: self.topics.clone(),
+            max_attempts: self.settings.max_attempts,
+            max_crashes: self.settings.max_crashes,
+        }
+    }
+
+    /// A run of this handler, with everything that its settings say.
+    pub fn run(&self, delivery: ClaimedDelivery, max_payload_bytes: u64, abort: Abort) -> Run {
+        let settings = &self.settings;
+        let limits = Limits {
+            memory_bytes: settings.memory_bytes,
+            table_elements: settings.table_elements,
+            host_call_bytes: settings.host_call_bytes,
+            handles: settings.handles,
+            output_bytes: settings.output_bytes,
+            published_events: settings.max_published_events,
+            payload_bytes: max_payload_bytes,
+        };
+        Run { delivery, tenant: self.tenant.clone(), timeout: settings.timeout, limits, abort }
     }
 }
 

@@ -5,9 +5,7 @@ use futures::FutureExt;
 use super::backoff::backoff;
 use super::settle::Unsettled;
 use super::{Event, Worker};
-use crate::config::HandlerSettings;
 use crate::delivery::DeliveryId;
-use crate::engine::{Limits, Run};
 use crate::policy::{Decision, decide};
 use crate::store::{Attempt, AttemptReport, Settle, Settlement};
 use crate::verdict::{Reason, RunReport, Verdict};
@@ -38,13 +36,7 @@ impl Worker {
         let Some((lease, delivery, abort)) = self.held.start_next(handler) else { return false };
         let served = &self.handlers[handler];
         let component = served.component.clone();
-        let run = Run {
-            delivery: *delivery,
-            tenant: served.tenant.clone(),
-            timeout: served.settings.timeout,
-            limits: limits(&served.settings, self.options.max_payload_bytes),
-            abort,
-        };
+        let run = served.run(*delivery, self.options.max_payload_bytes, abort);
         let id = lease.delivery;
         self.tasks.push(async move { Event::Ended(id, component.run(run).await) }.boxed());
         true
@@ -92,18 +84,5 @@ impl Worker {
         // A run that the stop of its worker ended has not failed.
         let report = AttemptReport { worker: self.id, ran_for: run.ran_for, reason, message, output: run.output };
         (settle, (decision != Decision::Release).then_some(report))
-    }
-}
-
-/// What a run may use, by its handler's settings.
-fn limits(settings: &HandlerSettings, payload_bytes: u64) -> Limits {
-    Limits {
-        memory_bytes: settings.memory_bytes,
-        table_elements: settings.table_elements,
-        host_call_bytes: settings.host_call_bytes,
-        handles: settings.handles,
-        output_bytes: settings.output_bytes,
-        published_events: settings.max_published_events,
-        payload_bytes,
     }
 }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::Context;
 use crate::cli::event;
 use crate::cli::exit::{CommandResult, Exit};
-use crate::cli::output::{Form, Output, time};
+use crate::cli::output::{Form, Output, indented, time};
 use crate::delivery::DeliveryId;
 use crate::store::{AttemptRecord, DeliveryDetails};
 
@@ -104,9 +104,4 @@ fn readable(details: &DeliveryDetails) -> String {
     let is_plain = |text: &&str| !text.contains(|symbol: char| symbol.is_control() && !symbol.is_whitespace());
     let as_text = || std::str::from_utf8(&details.payload).ok().filter(is_plain).map(str::to_owned);
     pretty.or_else(as_text).unwrap_or_else(|| BASE64_STANDARD.encode(&details.payload))
-}
-
-fn indented(text: &str) -> String {
-    let lines: Vec<_> = text.lines().map(|line| format!("  {line}")).collect();
-    lines.join("\n")
 }

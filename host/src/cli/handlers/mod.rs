@@ -1,6 +1,7 @@
 //! `handlers`: look at handlers, and change who receives what.
 
 mod list;
+mod add;
 mod remove;
 
 use clap::Subcommand;
@@ -12,6 +13,8 @@ use super::{Context, name};
 pub(super) enum Command {
     /// List all handlers
     List,
+    /// Store the subscriptions of components, without running them
+    Add(add::Arguments),
     /// Remove a handler with its subscriptions
     Remove(remove::Arguments),
 }
@@ -19,6 +22,7 @@ pub(super) enum Command {
 pub(super) async fn run(command: Command, context: &mut Context) -> CommandResult {
     match command {
         Command::List => list::run(context).await,
+        Command::Add(arguments) => add::run(arguments, context).await,
         Command::Remove(arguments) => remove::run(arguments, context).await,
     }
 }
