@@ -9,6 +9,7 @@
 pub mod error;
 mod open;
 mod operators;
+mod sqlite;
 
 use std::time::Duration;
 

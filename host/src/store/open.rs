@@ -1,8 +1,10 @@
 //! From a store's URL to an open store.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::sqlite::SqliteStore;
 use super::{ErrorKind, Operators, Result, Store, StoreError};
 
 /// Settings that every backend understands.
@@ -34,6 +36,10 @@ pub struct OpenStore {
 /// `Misconfigured` for a URL that names no known store, a file that is no database, or a schema newer than this program; `Unavailable` for
 /// one that cannot be reached or written.
 pub async fn open(url: &str, options: StoreOptions) -> Result<OpenStore> {
-    let _ = options;
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        let path = path.strip_prefix("//").unwrap_or(path);
+        let store = Arc::new(SqliteStore::open(Path::new(path), options).await?);
+        return Ok(OpenStore { store: Arc::<SqliteStore>::clone(&store), operators: store });
+    }
     Err(StoreError::new("open", ErrorKind::Misconfigured, format!("expected a store such as `sqlite:relaybus.db`, got `{url}`")))
 }

@@ -1,0 +1,262 @@
+//! Stores events and fans them out to their handlers.
+//!
+//! The events of publishers and those of a completed run (R16) take the same way. An event that cannot be stored never costs another one
+//! its place (P7).
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::types::Json;
+
+use super::fan_out::Subscriber;
+use super::rows::hex;
+use super::time::StoreTime;
+use super::transaction::Transaction;
+use super::trouble;
+use super::writer::Write;
+use crate::delivery::{DeliveryId, EventId, HandlerId, NewEvent, is_valid_name};
+use crate::store::{ErrorKind, Published, Result, StoreError};
+
+/// How many bytes of payload go into one statement, which holds them twice; a larger payload goes alone.
+const CHUNK_BYTES: usize = 4 << 20;
+/// The most events in one statement.
+const CHUNK_EVENTS: usize = 512;
+/// The largest payload: the limit of SQLite for a row is 1,000,000,000 bytes.
+const MAX_PAYLOAD_BYTES: usize = 512 << 20;
+
+/// Events to be stored.
+pub(super) struct Publish(pub(super) Vec<NewEvent>);
+
+#[async_trait]
+impl Write for Publish {
+    type Answer = Vec<Result<Published>>;
+    const OPERATION: &'static str = "publish";
+
+    async fn run(&self, transaction: &mut Transaction) -> sqlx::Result<Self::Answer> {
+        store(transaction, &self.0.iter().collect::<Vec<_>>()).await
+    }
+
+    fn makes_work(&self, answer: &Self::Answer) -> bool {
+        answer.iter().flatten().any(|published| published.n_deliveries > 0 && !published.is_duplicate)
+    }
+}
+
+/// Stores `events` and their deliveries; answers per event, in order.
+pub(super) async fn store(transaction: &mut Transaction, events: &[&NewEvent]) -> sqlx::Result<Vec<Result<Published>>> {
+    let mut answers: Vec<Result<Published>> = Vec::with_capacity(events.len());
+    let mut rest = events;
+    while !rest.is_empty() {
+        let (chunk, later) = rest.split_at(chunk_length(rest));
+        answers.extend(store_chunk(transaction, chunk).await?);
+        rest = later;
+    }
+    Ok(answers)
+}
+
+/// How many of the first events go into one statement; at least one.
+fn chunk_length(events: &[&NewEvent]) -> usize {
+    let mut n_bytes = 0_usize;
+    let fitting = events.iter().take(CHUNK_EVENTS).take_while(|event| {
+        n_bytes = n_bytes.saturating_add(event.payload.len());
+        n_bytes <= CHUNK_BYTES
+    });
+    fitting.count().max(1)
+}
+
+async fn store_chunk(transaction: &mut Transaction, events: &[&NewEvent]) -> sqlx::Result<Vec<Result<Published>>> {
+    let problems: Vec<Option<StoreError>> = events.iter().map(|event| problem_of(event)).collect();
+    let sound: Vec<&NewEvent> = events.iter().zip(&problems).filter(|(_, problem)| problem.is_none()).map(|(event, _)| *event).collect();
+    let mut stored = store_together(transaction, &sound).await?.into_iter();
+    let unanswered = || StoreError::new(Publish::OPERATION, ErrorKind::Corrupt, "the event was neither stored nor found");
+    Ok(problems
+        .into_iter()
+        .map(|problem| match problem {
+            Some(problem) => Err(problem),
+            None => stored.next().unwrap_or_else(|| Err(unanswered())),
+        })
+        .collect())
+}
+
+/// All in one statement; if that fails for what one of them is, each alone.
+async fn store_together(transaction: &mut Transaction, events: &[&NewEvent]) -> sqlx::Result<Vec<Result<Published>>> {
+    transaction.savepoint().await?;
+    let error = match insert(transaction, events).await {
+        Ok(published) => {
+            transaction.release().await?;
+            return Ok(published.into_iter().map(Ok).collect());
+        }
+        Err(error) => error,
+    };
+    let mut answers = Vec::with_capacity(events.len());
+    transaction.roll_back_to_savepoint().await?;
+    match reject(error)? {
+        rejection if events.len() == 1 => answers.push(Err(rejection)),
+        _ => {
+            for event in events {
+                transaction.savepoint().await?;
+                match insert(transaction, &[event]).await {
+                    Ok(published) => {
+                        transaction.release().await?;
+                        answers.extend(published.into_iter().map(Ok));
+                    }
+                    Err(error) => {
+                        transaction.roll_back_to_savepoint().await?;
+                        answers.push(Err(reject(error)?));
+                    }
+                }
+            }
+        }
+    }
+    Ok(answers)
+}
+
+/// The rejection of one event, or the error if it is not the event's fault.
+fn reject(error: sqlx::Error) -> sqlx::Result<StoreError> {
+    if trouble::concerns_the_store(&error) {
+        return Err(error);
+    }
+    Ok(StoreError::new(Publish::OPERATION, ErrorKind::Corrupt, "SQLite refuses the event").with_source(error))
+}
+
+/// Why `event` is not stored, whatever the other backends could hold: an event must not depend on the store that it meets.
+fn problem_of(event: &NewEvent) -> Option<StoreError> {
+    let problem = if !is_valid_name(&event.tenant) {
+        format!("tenant: expected 1 to 64 characters of `A-Z a-z 0-9 _ -`, got `{}`", event.tenant.escape_debug())
+    } else if event.payload.len() > MAX_PAYLOAD_BYTES {
+        format!("payload: expected at most {MAX_PAYLOAD_BYTES} bytes, got {}", event.payload.len())
+    } else {
+        let headers = event.headers.iter().flat_map(|header| [("headers", Some(&header.name)), ("headers", Some(&header.value))]);
+        let texts = [("key", event.key.as_ref()), ("content_type", Some(&event.content_type)), ("dedup_id", event.dedup_id.as_ref())];
+        let field = texts.into_iter().chain(headers).find(|(_, text)| text.is_some_and(|text| text.contains('\0')))?.0;
+        format!("{field}: expected a text without NUL characters")
+    };
+    Some(StoreError::new(Publish::OPERATION, ErrorKind::Corrupt, problem))
+}
+
+/// An event, for `publish_events.sql`.
+#[derive(Serialize)]
+struct EventRow<'a> {
+    id: String,
+    tenant: &'a str,
+    topic: &'a str,
+    key: Option<&'a str>,
+    content_type: &'a str,
+    /// JSON within JSON: the column is a text.
+    headers: String,
+    dedup_id: Option<&'a str>,
+    n_deliveries: u64,
+    /// Counted from 1, as `substr` does.
+    payload_start: usize,
+    payload_bytes: usize,
+}
+
+/// A delivery, for `publish_deliveries.sql`.
+#[derive(Serialize)]
+struct DeliveryRow<'a> {
+    id: String,
+    event_id: String,
+    handler_id: HandlerId,
+    tenant: &'a str,
+    topic: &'a str,
+    key: Option<&'a str>,
+    payload_bytes: usize,
+    due_at: StoreTime,
+}
+
+/// What an event that was not stored may have met, for `publish_known.sql`.
+#[derive(Serialize)]
+struct SoughtRow<'a> {
+    id: String,
+    tenant: &'a str,
+    topic: &'a str,
+    dedup_id: Option<&'a str>,
+}
+
+/// Stores `events` with one statement for the events and one for the deliveries. Any error means that nothing of them may stay.
+async fn insert(transaction: &mut Transaction, events: &[&NewEvent]) -> sqlx::Result<Vec<Published>> {
+    let now = transaction.now();
+    let mut rows = Vec::with_capacity(events.len());
+    let mut payloads = Vec::with_capacity(events.iter().map(|event| event.payload.len()).sum());
+    let mut deliveries = Vec::with_capacity(events.len());
+    for event in events {
+        let subscriptions = transaction.subscriptions(&event.tenant).await?;
+        let n_before = deliveries.len();
+        deliveries.extend(subscriptions.of(&event.topic).map(|handler| (event.id, delivery_row(event, handler, now.after(event.delay)))));
+        rows.push(EventRow {
+            id: hex(event.id.0),
+            tenant: &event.tenant,
+            topic: event.topic.as_str(),
+            key: event.key.as_deref(),
+            content_type: &event.content_type,
+            headers: serde_json::to_string(&event.headers).map_err(|error| sqlx::Error::Encode(error.into()))?,
+            dedup_id: event.dedup_id.as_deref(),
+            n_deliveries: (deliveries.len() - n_before) as u64,
+            payload_start: payloads.len() + 1,
+            payload_bytes: event.payload.len(),
+        });
+        payloads.extend_from_slice(&event.payload);
+    }
+    let stored = sqlx::query(include_str!("sql/publish_events.sql"))
+        .bind(Json(&rows))
+        .bind(payloads)
+        .bind(now)
+        .fetch_all(&mut transaction.connection)
+        .await?;
+    let mut stored = stored.iter().map(|row| row.try_get("id").map(EventId)).collect::<sqlx::Result<HashSet<_>>>()?;
+
+    let fanned_out: Vec<_> = deliveries.iter().filter(|(event, _)| stored.contains(event)).map(|(_, delivery)| delivery).collect();
+    if !fanned_out.is_empty() {
+        sqlx::query(include_str!("sql/publish_deliveries.sql")).bind(Json(&fanned_out)).execute(&mut transaction.connection).await?;
+    }
+
+    // An id that occurs twice among `events` is new the first time only.
+    let new: Vec<bool> = events.iter().map(|event| stored.remove(&event.id)).collect();
+    let mut known = known(transaction, events.iter().zip(&new).filter(|(_, is_new)| !**is_new).map(|(event, _)| *event)).await?.into_iter();
+    let answers = events.iter().zip(&rows).zip(new).map(|((event, row), is_new)| {
+        if is_new {
+            return Ok(Published { event: event.id, n_deliveries: row.n_deliveries, is_duplicate: false });
+        }
+        known.next().flatten().ok_or(sqlx::Error::RowNotFound)
+    });
+    answers.collect()
+}
+
+fn delivery_row<'a>(event: &'a NewEvent, handler: &Subscriber, due_at: StoreTime) -> DeliveryRow<'a> {
+    DeliveryRow {
+        id: hex(DeliveryId::derive(event.id, &event.tenant, &handler.name).0),
+        event_id: hex(event.id.0),
+        handler_id: handler.id,
+        tenant: &event.tenant,
+        topic: event.topic.as_str(),
+        key: event.key.as_deref(),
+        payload_bytes: event.payload.len(),
+        due_at,
+    }
+}
+
+/// What became of `events` when they, or the first ones with their dedup ids, were stored (P4, P5); in order.
+async fn known<'a>(transaction: &mut Transaction, events: impl Iterator<Item = &'a NewEvent>) -> sqlx::Result<Vec<Option<Published>>> {
+    let sought: Vec<_> = events
+        .map(|event| SoughtRow {
+            id: hex(event.id.0),
+            tenant: &event.tenant,
+            topic: event.topic.as_str(),
+            dedup_id: event.dedup_id.as_deref(),
+        })
+        .collect();
+    let mut found = vec![None; sought.len()];
+    if sought.is_empty() {
+        return Ok(found);
+    }
+    let rows = sqlx::query(include_str!("sql/publish_known.sql")).bind(Json(&sought)).fetch_all(&mut transaction.connection).await?;
+    for row in rows {
+        let position = usize::try_from(row.try_get::<i64, _>("position")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let n_deliveries = row.try_get::<i64, _>("n_deliveries")?.try_into().map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+        if let Some(place) = found.get_mut(position) {
+            *place = Some(Published { event: EventId(row.try_get("id")?), n_deliveries, is_duplicate: row.try_get("is_duplicate")? });
+        }
+    }
+    Ok(found)
+}

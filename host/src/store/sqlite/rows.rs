@@ -1,0 +1,96 @@
+//! From rows to the words of `crate::delivery`, and ids to hex for the JSON arrays that statements take.
+//!
+//! A row that cannot be read is described, field by field, and never an error of the statement (R23).
+
+use chrono::{DateTime, Utc};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Decode, Row, Sqlite, Type};
+use uuid::Uuid;
+
+use super::time::StoreTime;
+use crate::delivery::{ClaimedDelivery, DeliveryId, EventId, HandlerId, Header, Status};
+use crate::store::Malformed;
+use crate::topic::Topic;
+
+pub(super) fn hex(id: Uuid) -> String {
+    id.simple().to_string()
+}
+
+/// What is wrong with a field of a row; it is named.
+pub(super) type Problem = String;
+
+/// Reads a row of `claim_read.sql`.
+pub(super) fn claimed_delivery(row: &SqliteRow) -> sqlx::Result<Result<ClaimedDelivery, Malformed>> {
+    let id = DeliveryId(row.try_get("id")?);
+    let handler = HandlerId(row.try_get("handler_id")?);
+    Ok(read_claimed(row, id, handler).map_err(|problem| Malformed { id, handler, problem }))
+}
+
+fn read_claimed(row: &SqliteRow, id: DeliveryId, handler: HandlerId) -> Result<ClaimedDelivery, Problem> {
+    if !field::<bool>(row, "has_event")? {
+        return Err("event: expected a row with the id that the delivery names, got none".to_owned());
+    }
+    Ok(ClaimedDelivery {
+        id,
+        event_id: EventId(field(row, "event_id")?),
+        handler,
+        topic: topic(row)?,
+        key: field(row, "key")?,
+        attempt: count(row, "attempts")?,
+        max_attempts: count(row, "max_attempts")?,
+        crashes: count(row, "crashes")?,
+        snoozes: count(row, "snoozes")?,
+        published_at: date(row, "published_at")?,
+        content_type: field(row, "content_type")?,
+        headers: headers(row)?,
+        payload: field::<Vec<u8>>(row, "payload")?.into(),
+    })
+}
+
+pub(super) fn field<'r, T: Decode<'r, Sqlite> + Type<Sqlite>>(row: &'r SqliteRow, name: &str) -> Result<T, Problem> {
+    row.try_get(name).map_err(|error| match &error {
+        sqlx::Error::ColumnDecode { source, .. } => format!("{name}: {source}"),
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the driver's enum is open, and only this one names the field itself")]
+        _ => format!("{name}: {error}"),
+    })
+}
+
+pub(super) fn count(row: &SqliteRow, name: &str) -> Result<u32, Problem> {
+    let number: i64 = field(row, name)?;
+    u32::try_from(number).map_err(|_| format!("{name}: expected a count, got `{number}`"))
+}
+
+pub(super) fn date(row: &SqliteRow, name: &str) -> Result<DateTime<Utc>, Problem> {
+    optional_date(row, name)?.ok_or_else(|| format!("{name}: expected an instant, got none"))
+}
+
+pub(super) fn optional_date(row: &SqliteRow, name: &str) -> Result<Option<DateTime<Utc>>, Problem> {
+    let Some(time) = field::<Option<StoreTime>>(row, name)? else { return Ok(None) };
+    time.to_date().map(Some).ok_or_else(|| format!("{name}: expected microseconds since the epoch, got `{time:?}`"))
+}
+
+pub(super) fn topic(row: &SqliteRow) -> Result<Topic, Problem> {
+    field::<String>(row, "topic")?.parse().map_err(|error| format!("topic: {error}"))
+}
+
+pub(super) fn headers(row: &SqliteRow) -> Result<Vec<Header>, Problem> {
+    let text: String = field(row, "headers")?;
+    serde_json::from_str(&text).map_err(|error| format!("headers: expected a JSON list of names and values, got `{}`: {error}", cut(&text)))
+}
+
+pub(super) fn status(row: &SqliteRow) -> Result<Status, Problem> {
+    let text: String = field(row, "status")?;
+    [Status::Pending, Status::Processing, Status::Completed, Status::Buried]
+        .into_iter()
+        .find(|status| status.as_str() == text)
+        .ok_or_else(|| format!("status: expected `pending`, `processing`, `completed` or `buried`, got `{}`", cut(&text)))
+}
+
+/// Makes a problem the error of a whole statement, where no other row could suffer.
+pub(super) fn corrupt(problem: Problem) -> sqlx::Error {
+    sqlx::Error::Decode(problem.into())
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(80).collect()
+}

@@ -1,0 +1,13 @@
+-- Purpose: deliveries as people see them; conditions, order and limit are appended. Index: primary key from the latest id down, or
+-- `buried`. Locks: none.
+select
+    delivery.id, delivery.event_id, delivery.tenant, handler.name as handler, delivery.topic, delivery.key, delivery.status,
+    delivery.attempts, handler.max_attempts, delivery.crashes, delivery.due_at, delivery.worker, event.published_at, delivery.settled_at,
+    delivery.reason, record.message, record.output
+from relaybus_deliveries as delivery
+join relaybus_handlers as handler on handler.id = delivery.handler_id
+left join relaybus_events as event on event.id = delivery.event_id
+left join relaybus_attempt_records as record
+    on record.delivery_id = delivery.id
+    and record.n = (select max(latest.n) from relaybus_attempt_records as latest where latest.delivery_id = delivery.id)
+where true
