@@ -4,6 +4,8 @@ pub mod guests;
 pub mod host;
 pub mod lossy;
 pub mod rig;
+pub mod servers;
+pub mod stores;
 
 /// A short pause between two looks at something that will change: the only sleep that tests may use, always under a deadline.
 pub async fn pause() {
