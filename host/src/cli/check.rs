@@ -79,7 +79,7 @@ async fn check(engine: &Engine, file: PathBuf, config: &Config) -> Checked {
                 checked.problems = problems;
             }
         }
-        Err(error) => checked.problems = error.problems,
+        Err(error) => checked.problems = error.problems.iter().map(ToString::to_string).collect(),
     }
     checked
 }

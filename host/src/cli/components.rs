@@ -80,7 +80,7 @@ pub(super) fn serve(component: Component, tenant: &str, config: &Config) -> Resu
 
 async fn load_one(engine: Engine, path: PathBuf, progress: ProgressBar) -> (PathBuf, Result<Component, Vec<String>>) {
     let started_at = Instant::now();
-    let result = engine.load(&path).await.map_err(|error| error.problems);
+    let result = engine.load(&path).await.map_err(|error| error.problems.iter().map(ToString::to_string).collect::<Vec<_>>());
     let outcome = match &result {
         Ok(component) => format!("handler `{}`", component.descriptor().name),
         Err(problems) => count(problems.len() as u64, "problem", "problems"),

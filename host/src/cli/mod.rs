@@ -146,10 +146,24 @@ impl Command {
     }
 }
 
+/// Instances beside the run slots.
+const LOADING_INSTANCES: u32 = 16;
+
+/// Where compiled components are kept by default: in the user's cache folder.
+fn cache_dir() -> Option<PathBuf> {
+    directories::ProjectDirs::from("", "", "relaybus").map(|folders| folders.cache_dir().join("compiled"))
+}
+
 /// The engine that the configuration describes.
 fn engine(config: &Config) -> Result<Engine, Failure> {
-    let options =
-        EngineOptions { guest_threads: config.engine.guest_threads.unwrap_or(0) as usize, cache: config.engine.cache_dir.clone() };
+    let options = EngineOptions {
+        // A few more than run slots: components are asked to describe themselves while others run.
+        max_instances: config.dispatcher.concurrency + LOADING_INSTANCES,
+        tick: config.engine.tick,
+        worker_threads: config.engine.guest_threads.unwrap_or(0) as usize,
+        cache: config.engine.cache_dir.clone().or_else(cache_dir),
+        ..EngineOptions::default()
+    };
     Engine::new(options).map_err(|error| Failure::failed(format!("the engine could not be started: {error:#}")))
 }
 

@@ -9,6 +9,10 @@ use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationCon
 pub(super) const MAX_CORE_INSTANCES: u32 = 64;
 pub(super) const MAX_MEMORIES: u32 = 8;
 pub(super) const MAX_TABLES: u32 = 16;
+/// What a 32-bit memory can hold, and the most that a handler's limit may allow. Each slot of the pool reserves as much address space, which
+/// also saves the guest its bounds checks; what a run really gets is up to its own limit.
+const MAX_MEMORY_BYTES: usize = 1 << 32;
+const MAX_TABLE_ELEMENTS: usize = 10_000_000;
 /// Memory of a finished run that stays mapped for the next one in its slot: enough for the usual guest, little against its limit.
 const KEEP_RESIDENT: usize = 1024 * 1024;
 /// The host's side of a fiber's stack comes on top of the guest's.
@@ -19,10 +23,6 @@ const HOST_STACK: usize = 1024 * 1024;
 pub struct EngineOptions {
     /// Instances at a time: the pool's size. Run slots and a few for loading.
     pub max_instances: u32,
-    /// The largest memory that any handler's limit may allow, in bytes: each slot of the pool reserves as much address space.
-    pub max_memory_bytes: usize,
-    /// The most table elements that any handler's limit may allow.
-    pub max_table_elements: u32,
     /// Stack of a guest, in bytes.
     pub stack_bytes: usize,
     /// How often a running guest is interrupted to look at the clock: the precision of every timeout.
@@ -47,8 +47,6 @@ impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             max_instances: 128,
-            max_memory_bytes: 128 * 1024 * 1024,
-            max_table_elements: 100_000,
             stack_bytes: 1024 * 1024,
             tick: Duration::from_millis(10),
             worker_threads: 0,
@@ -100,7 +98,6 @@ impl EngineOptions {
         config.max_wasm_stack(self.stack_bytes);
         config.async_stack_size(self.stack_bytes + HOST_STACK);
         if let Some(pool) = pool {
-            config.memory_reservation(self.max_memory_bytes as u64);
             config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
         }
         config
@@ -118,8 +115,8 @@ impl EngineOptions {
         pool.max_core_instances_per_component(MAX_CORE_INSTANCES);
         pool.max_memories_per_component(MAX_MEMORIES);
         pool.max_tables_per_component(MAX_TABLES);
-        pool.max_memory_size(self.max_memory_bytes);
-        pool.table_elements(self.max_table_elements as usize);
+        pool.max_memory_size(MAX_MEMORY_BYTES);
+        pool.table_elements(MAX_TABLE_ELEMENTS);
         pool.linear_memory_keep_resident(KEEP_RESIDENT);
         pool.table_keep_resident(KEEP_RESIDENT);
         pool.async_stack_keep_resident(KEEP_RESIDENT);
