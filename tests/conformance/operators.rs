@@ -207,6 +207,16 @@ case!(o6_r11_a_run_whose_delivery_an_operator_took_has_lost_its_lease, |t| async
     }
 });
 
+case!(o6_r12_after_an_operators_change_a_repeated_settle_has_lost_the_lease, |t| async move {
+    for (verb, change) in [(Verb::Reschedule, Change::Release), (Verb::Release, Change::Bury), (Verb::Bury, Change::Redrive)] {
+        let (_, held) = t.hold_one_of(verb.name(), verb.name()).await;
+        t.settle(verb.of(held.lease)).await;
+        assert_eq!(t.change(held.delivery.id, change).await, Changed::Applied);
+
+        assert_eq!(t.settle(verb.of(held.lease)).await, Settled::LeaseLost, "{verb:?} again after {change:?}");
+    }
+});
+
 case!(o7_only_what_is_settled_is_pruned, |t| async move {
     let each = one_of_each(&t).await;
 
