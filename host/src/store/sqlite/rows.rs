@@ -48,10 +48,8 @@ fn read_claimed(row: &SqliteRow, id: DeliveryId, handler: HandlerId) -> Result<C
 }
 
 pub(super) fn field<'r, T: Decode<'r, Sqlite> + Type<Sqlite>>(row: &'r SqliteRow, name: &str) -> Result<T, Problem> {
-    row.try_get(name).map_err(|error| match &error {
-        sqlx::Error::ColumnDecode { source, .. } => format!("{name}: {source}"),
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the driver's enum is open, and only this one names the field itself")]
-        _ => format!("{name}: {error}"),
+    row.try_get(name).map_err(|error| {
+        if let sqlx::Error::ColumnDecode { source, .. } = &error { format!("{name}: {source}") } else { format!("{name}: {error}") }
     })
 }
 

@@ -11,4 +11,4 @@ select
     ) as has_isolated_due,
     (select min(later.due_at) from relaybus_deliveries as later where later.handler_id = handler.id and later.due_at > ?2) as next_due_at
 from json_each(?1) as wanted
-join relaybus_handlers as handler on handler.id = wanted.value;
+cross join relaybus_handlers as handler on handler.id = wanted.value;
