@@ -73,7 +73,7 @@ pub(crate) fn cases_for(backend: Backend) -> impl Iterator<Item = &'static Case>
 impl Case {
     /// Such as `sqlite::claim::c6_a_claim_counts_an_attempt`.
     pub(crate) fn name_on(&self, backend: Backend) -> String {
-        let module = self.module.rsplit("::").next().unwrap_or(self.module);
+        let module = self.module.split_once("::").map_or(self.module, |(_suite, module)| module);
         format!("{}::{module}::{}", stores::name_of(backend), self.name)
     }
 }

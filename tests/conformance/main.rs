@@ -11,6 +11,7 @@ mod clauses;
 mod fencing;
 mod isolation;
 mod leases;
+mod opening;
 mod operators;
 mod publish;
 mod races;
@@ -31,21 +32,21 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(CASES_AT_ONCE));
     let mut trials = vec![Trial::test("suite::every_clause_has_a_case", clauses::every_clause_has_a_case)];
-    let mut counts = Vec::new();
+    let mut summary = Vec::new();
     for backend in stores::BACKENDS {
-        let cases: Vec<_> = harness::cases_for(backend).collect();
         let is_skipped = stores::is_skipped(backend);
-        counts.push((stores::name_of(backend), cases.len(), is_skipped));
-        trials.extend(cases.into_iter().map(|case| {
+        let cases = harness::cases_for(backend).map(|case| {
             Trial::test(case.name_on(backend), move || harness::run(case, backend).map_err(Into::into)).with_ignored_flag(is_skipped)
-        }));
+        });
+        let cases: Vec<_> = cases.collect();
+        let n_selected = cases.iter().filter(|case| !arguments.is_filtered_out(case)).count();
+        let fate = if is_skipped { format!("skipped by {}", stores::SKIP_VARIABLE) } else { "run".to_owned() };
+        summary.push(format!("{}: {n_selected} of {} cases {fate}", stores::name_of(backend), cases.len()));
+        trials.extend(cases);
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
     if !arguments.list {
-        for (backend, n_cases, is_skipped) in counts {
-            let skipped = if is_skipped { format!(", all skipped by {}", stores::SKIP_VARIABLE) } else { String::new() };
-            println!("{backend}: {n_cases} cases{skipped}");
-        }
+        println!("{}\n", summary.join("\n"));
     }
     harness::block_on(stores::remove_template());
     servers::stop();

@@ -242,6 +242,16 @@ case!(t9_r23_one_bad_settlement_does_not_fail_its_batch, |t| async move {
     assert_eq!(t.list(List { status: Some(Status::Processing), ..List::default() }).await.len(), 2);
 });
 
+case!(t9_what_could_not_be_stored_is_never_told_as_applied, |t| async move {
+    let (_, held) = t.hold_one("mailer").await;
+    let bad = complete_with(held.lease, vec![unstorable("x")]);
+
+    let settled = t.store.settle(vec![bad.clone(), bad]).await.expect("the batch is answered");
+
+    assert!(settled.iter().all(Result::is_err), "expected two errors, got {settled:?}");
+    assert_eq!(t.show(held.delivery.id).await.status, Status::Processing);
+});
+
 case!(t9_nothing_to_settle_is_no_error, |t| async move {
     assert!(t.settle_all(Vec::new()).await.is_empty());
 });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relaybus_host::delivery::HandlerId;
-use relaybus_host::store::{Backend, Change, Changed, ClockOwner, WakeUps};
+use relaybus_host::store::{Change, Changed, WakeUps};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -108,14 +108,4 @@ case!(w2_nothing_ends_a_wait_before_its_timeout_and_it_then_ends, |t| async move
 
 case!(w2_a_timeout_of_zero_returns_at_once, |t| async move {
     assert!(undisturbed_wait(&t, Duration::ZERO).await < PATIENCE);
-});
-
-case!(w1_the_capabilities_name_the_backend_and_its_clock, |t| async move {
-    let capabilities = t.store.capabilities();
-
-    let expected = match t.backend() {
-        Backend::Sqlite => ClockOwner::Host,
-        Backend::Postgres => ClockOwner::Server,
-    };
-    assert_eq!((capabilities.backend, capabilities.clock), (t.backend(), expected));
 });

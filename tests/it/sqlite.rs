@@ -19,6 +19,15 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Executor, Row, SqliteConnection};
 use tempfile::TempDir;
 
+/// What the statement of this name is, whatever the store makes of it.
+macro_rules! statement {
+    ($name:literal) => {
+        include_str!(concat!("../../host/src/store/sqlite/sql/", $name, ".sql"))
+    };
+}
+
+/// With 100,000 pending rows of one handler and as many settled ones, and with the planner's statistics of them.
+
 const LEASE: Duration = Duration::from_secs(30);
 
 struct File {
@@ -402,20 +411,63 @@ async fn dead_rows_in_front_do_not_hide_what_is_due_behind_them() {
     assert!(claimed.buried.iter().all(|buried| buried.reason == Reason::MaxAttempts));
 }
 
+#[tokio::test]
+async fn a_delivery_that_has_lost_its_event_is_listed_and_named() {
+    let file = File::new();
+    let OpenStore { store, operators } = file.open().await;
+    let handler = store.subscribe(subscribe("mailer", "a")).await.unwrap().handler;
+    store.publish(vec![event("a"), event("a")]).await.unwrap();
+    file.raw().await.execute("delete from relaybus_events where rowid = 1").await.unwrap();
+    let listed = operators.list(List { limit: 10, ..List::default() }).await.unwrap();
+    assert_eq!(listed.len(), 2);
+    let claimed = store.claim(claim(handler, 10, LEASE)).await.unwrap();
+    assert_eq!((claimed.deliveries.len(), claimed.malformed.len()), (1, 1));
+    assert!(claimed.malformed[0].problem.starts_with("event: "), "{claimed:?}");
+    assert_eq!(operators.show(claimed.malformed[0].id).await.unwrap_err().kind, ErrorKind::Corrupt);
+}
+
+#[tokio::test]
+async fn an_unreadable_subscription_does_not_stop_the_events_of_others() {
+    let file = File::new();
+    let store = file.open().await.store;
+    store.subscribe(subscribe("broken", "b")).await.unwrap();
+    store.subscribe(subscribe("sound", "a")).await.unwrap();
+    file.raw().await.execute("update relaybus_subscriptions set pattern = 'no topic!' where pattern = 'b'").await.unwrap();
+    assert_eq!(store.publish(vec![event("a")]).await.unwrap().remove(0).unwrap().n_deliveries, 1);
+}
+
+#[tokio::test]
+async fn a_store_that_is_dropped_without_a_close_lets_go_of_its_file() {
+    let file = File::new();
+    drop(file.open().await);
+    let log = file.path.with_extension("db-wal");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while log.exists() {
+        assert!(Instant::now() < deadline, "expected the last connection to close and remove the log");
+        tokio::task::yield_now().await;
+    }
+}
+
 /// The plan of a statement of the store, one step a line.
-async fn plan(raw: &mut SqliteConnection, statement: &'static str) -> String {
+async fn plan(raw: &mut SqliteConnection, statement: &str) -> String {
     let statement = sqlx::AssertSqlSafe(format!("explain query plan {statement}"));
     let rows = sqlx::query(statement).fetch_all(raw).await.unwrap();
     rows.iter().map(|row| row.get::<String, _>("detail")).collect::<Vec<_>>().join("\n")
 }
 
-macro_rules! statement {
-    ($name:literal) => {
-        include_str!(concat!("../../host/src/store/sqlite/sql/", $name, ".sql"))
-    };
+#[tokio::test]
+async fn a_list_reads_no_more_rows_than_it_shows() {
+    let file = File::new();
+    file.open().await.store.close().await;
+    let list = statement!("list");
+    for (condition, index) in
+        [("", "SCAN delivery"), ("and delivery.status = 'buried'", "SCAN delivery USING COVERING INDEX relaybus_deliveries_buried")]
+    {
+        let plan = plan(&mut file.raw().await, &format!("{list} {condition} order by delivery.id desc limit 100")).await;
+        assert!(plan.starts_with(index) && !plan.contains("TEMP B-TREE"), "{plan}");
+    }
 }
 
-/// With 100,000 pending rows of one handler and as many settled ones, and with the planner's statistics of them.
 #[tokio::test]
 async fn no_hot_statement_scans_a_table_however_many_rows_it_has() {
     let file = File::new();

@@ -31,7 +31,7 @@ pub fn is_skipped(backend: Backend) -> bool {
     std::env::var(SKIP_VARIABLE).is_ok_and(|names| names.split(',').any(|name| name.trim() == name_of(backend)))
 }
 
-/// A database that nobody else uses, with our schema in it. [`Database::remove`] it; a file goes by itself as well.
+/// A database that nobody else uses. [`Database::remove`] it; a file goes by itself as well.
 pub struct Database {
     pub backend: Backend,
     /// What `relaybus_host::store::open` and `--store` take.
@@ -46,23 +46,39 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
+    /// A database with our schema.
+    ///
     /// # Errors
     /// If the backend is missing, or its server cannot be started.
     pub async fn create(backend: Backend) -> Result<Self> {
+        match backend {
+            Backend::Sqlite => Self::create_empty(backend).await,
+            Backend::Postgres => {
+                let server = servers::postgres().await?;
+                Self::create_on(&server, &format!("template {}", template(&server).await?)).await
+            }
+        }
+    }
+
+    /// A database that nobody has opened yet.
+    ///
+    /// # Errors
+    /// If the backend is missing, or its server cannot be started.
+    pub async fn create_empty(backend: Backend) -> Result<Self> {
         match backend {
             Backend::Sqlite => {
                 let folder = tempfile::tempdir()?;
                 let url = format!("sqlite:{}", folder.path().join("relaybus.db").display());
                 Ok(Self { backend, url, folder: Some(folder) })
             }
-            Backend::Postgres => {
-                let server = servers::postgres().await?;
-                let template = template(&server).await?;
-                let name = format!("relaybus_test_{}", uuid::Uuid::new_v4().simple());
-                execute(&server, format!("create database {name} template {template}")).await?;
-                Ok(Self { backend, url: format!("{server}/{name}"), folder: None })
-            }
+            Backend::Postgres => Self::create_on(&servers::postgres().await?, "").await,
         }
+    }
+
+    async fn create_on(server: &str, like: &str) -> Result<Self> {
+        let name = format!("relaybus_test_{}", uuid::Uuid::new_v4().simple());
+        execute(server, format!("create database {name} {like}")).await?;
+        Ok(Self { backend: Backend::Postgres, url: format!("{server}/{name}"), folder: None })
     }
 
     /// Removes the database, whoever is still connected to it.

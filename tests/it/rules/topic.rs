@@ -4,11 +4,11 @@ use proptest::prelude::*;
 use relaybus_host::topic::{MAX_TOKEN_BYTES, MAX_TOKENS, Topic, TopicError, TopicPattern};
 
 fn topic(text: &str) -> Topic {
-    text.parse().unwrap()
+    text.parse().expect("a topic")
 }
 
 fn pattern(text: &str) -> TopicPattern {
-    text.parse().unwrap()
+    text.parse().expect("a topic pattern")
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! One way for all of them, so that none lacks a setting on which durability or a bound depends.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
@@ -13,6 +13,8 @@ use crate::store::{ErrorKind, Outcome, StoreOptions};
 
 /// What the write-ahead log is cut back to when it starts anew, in bytes. It grows beyond only while a reader keeps it from starting anew.
 const WAL_SIZE_LIMIT: &str = "67108864";
+/// The driver takes no more than some weeks.
+const LONGEST_LOCK_WAIT: Duration = Duration::from_secs(60 * 60);
 /// How long to wait before asking again for a lock that SQLite does not wait for by itself.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
 
@@ -23,11 +25,10 @@ const LOCK_RETRY: Duration = Duration::from_millis(10);
 pub(super) fn settings(path: &Path, options: &StoreOptions) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
-        .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
-        .busy_timeout(options.call_timeout.mul_f32(0.9))
+        .busy_timeout(options.call_timeout.mul_f32(0.9).min(LONGEST_LOCK_WAIT))
         .pragma("journal_size_limit", WAL_SIZE_LIMIT)
         .pragma("temp_store", "memory")
         .pragma("cache_size", "-32768")
@@ -35,17 +36,23 @@ pub(super) fn settings(path: &Path, options: &StoreOptions) -> SqliteConnectOpti
         .disable_statement_logging()
 }
 
-/// Opens a connection, waiting for others that open the same fresh file at the same time: SQLite does not wait by itself for the lock that
-/// the change to a write-ahead log needs.
-pub(super) async fn connect(path: &Path, options: &StoreOptions) -> Result<SqliteConnection, Trouble> {
-    let settings = settings(path, options);
-    let mut waited = Duration::ZERO;
+/// Opens a connection, making the file if there is none.
+pub(super) async fn create(path: &Path, options: &StoreOptions) -> Result<SqliteConnection, Trouble> {
+    connect(settings(path, options).create_if_missing(true), path, options).await
+}
+
+/// Opens a connection to a file that was there before: if it is gone, an empty one would not be the same.
+pub(super) async fn reopen(path: &Path, options: &StoreOptions) -> Result<SqliteConnection, Trouble> {
+    connect(settings(path, options), path, options).await
+}
+
+/// Waits for others that open the same fresh file at the same time: SQLite does not wait by itself for the lock that the change to a
+/// write-ahead log needs.
+async fn connect(settings: SqliteConnectOptions, path: &Path, options: &StoreOptions) -> Result<SqliteConnection, Trouble> {
+    let started = Instant::now();
     loop {
         match settings.connect().await.map_err(|error| Trouble::from_driver(error, path)) {
-            Err(trouble) if trouble.is_busy() && waited < options.call_timeout => {
-                tokio::time::sleep(LOCK_RETRY).await;
-                waited += LOCK_RETRY;
-            }
+            Err(trouble) if trouble.is_busy() && started.elapsed() < options.call_timeout => tokio::time::sleep(LOCK_RETRY).await,
             result => return result,
         }
     }

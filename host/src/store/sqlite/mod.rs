@@ -58,7 +58,7 @@ impl SqliteStore {
     pub(super) async fn open(path: &Path, options: StoreOptions) -> Result<Self> {
         let error = |trouble: trouble::Trouble| trouble.into_error("open");
         connect::check_path(path).map_err(error)?;
-        let mut connection = connect::connect(path, &options).await.map_err(error)?;
+        let mut connection = connect::create(path, &options).await.map_err(error)?;
         migrate::migrate(&mut connection, path).await.map_err(error)?;
         let readers = Readers::new(path, &options);
         let signal = Arc::new(WorkSignal::new());

@@ -42,7 +42,7 @@ impl Readers {
         let pool = SqlitePoolOptions::new()
             .max_connections(options.max_connections.clamp(1, MAX_READERS))
             .acquire_timeout(options.call_timeout)
-            .connect_lazy_with(connect::settings(path, options).create_if_missing(false).pragma("query_only", "on"));
+            .connect_lazy_with(connect::settings(path, options).pragma("query_only", "on"));
         Self { pool, path: path.to_owned(), call_timeout: options.call_timeout }
     }
 
@@ -52,11 +52,12 @@ impl Readers {
         operation: &'static str,
         read: impl for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send,
     ) -> Result<T> {
-        let deadline = Instant::now() + self.call_timeout;
+        let started = Instant::now();
+        let call_timeout = self.call_timeout;
         let reading = async {
             let mut reading = Reading(Some(self.pool.acquire().await?));
             let connection: &mut SqliteConnection = reading.0.as_mut().ok_or(sqlx::Error::PoolClosed)?;
-            connection.lock_handle().await?.set_progress_handler(INSTRUCTIONS_PER_CHECK, move || Instant::now() < deadline);
+            connection.lock_handle().await?.set_progress_handler(INSTRUCTIONS_PER_CHECK, move || started.elapsed() < call_timeout);
             let answer = read(connection).await;
             if answer.is_ok() {
                 drop(reading.0.take());

@@ -18,7 +18,6 @@ pub(super) struct Trouble {
 
 /// SQLite's primary result codes, of which each extended code is a refinement in its upper bytes.
 mod code {
-    pub(super) const ERROR: i32 = 1;
     pub(super) const PERM: i32 = 3;
     pub(super) const BUSY: i32 = 5;
     pub(super) const LOCKED: i32 = 6;
@@ -59,7 +58,7 @@ impl Trouble {
             Some(code::INTERRUPT) => (ErrorKind::Timeout, format!("the statement took too long on `{path}`")),
             Some(code::TOOBIG) => (ErrorKind::Corrupt, "a value is larger than SQLite can hold".to_owned()),
             Some(code::CONSTRAINT | code::MISMATCH) => (ErrorKind::Corrupt, format!("`{path}` refuses the value")),
-            Some(_) => (ErrorKind::Misconfigured, format!("`{path}` has not the tables that were expected")),
+            Some(_) => (ErrorKind::Misconfigured, format!("`{path}` refuses a statement: its tables are not as expected")),
             None => match &error {
                 sqlx::Error::PoolTimedOut => (ErrorKind::Timeout, format!("no connection to `{path}` came free")),
                 sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
@@ -105,7 +104,7 @@ impl Trouble {
 /// Whether an error is the file's or the disk's trouble and not that of the one row that met it: trying each row alone is of no use then.
 pub(super) fn concerns_the_store(error: &sqlx::Error) -> bool {
     match primary_code(error) {
-        Some(code) => !matches!(code, code::TOOBIG | code::CONSTRAINT | code::MISMATCH | code::ERROR),
+        Some(code) => !matches!(code, code::TOOBIG | code::CONSTRAINT | code::MISMATCH),
         None => {
             !matches!(error, sqlx::Error::Encode(_) | sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } | sqlx::Error::RowNotFound)
         }

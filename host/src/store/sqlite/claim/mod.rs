@@ -5,16 +5,15 @@
 
 mod decide;
 mod read;
+mod write;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::Serialize;
-use sqlx::types::Json;
 
 use self::decide::{Candidate, Choice, Limits, Room, choose};
-use super::attempt_records::{self, NewAttemptRecord};
+use self::write::Holder;
 use super::rows::hex;
 use super::time::StoreTime;
 use super::transaction::Transaction;
@@ -22,7 +21,6 @@ use super::writer::Write;
 use crate::delivery::HandlerId;
 use crate::lease::LeaseToken;
 use crate::store::{BuriedAtClaim, Claim, ClaimFor, Claimed, Isolation};
-use crate::verdict::Reason;
 
 /// How often one claim looks again because what it found had to be buried or put back. Each round has got past what it found, so the next
 /// claim begins behind it.
@@ -173,59 +171,21 @@ impl<'a> Claiming<'a> {
 
     async fn carry_out(&mut self, transaction: &mut Transaction, choice: Choice) -> sqlx::Result<()> {
         let Choice { hand_out, isolate, bury, is_full: _ } = choice;
-        let found_expired = hand_out.iter().chain(&isolate).chain(bury.iter().map(|(candidate, _)| candidate));
-        let records: Vec<_> = found_expired.filter(|candidate| candidate.is_expired).map(record_of_lost_lease).collect();
-        attempt_records::append(transaction, &records).await?;
-        self.lease(transaction, &hand_out).await?;
-        self.isolate(transaction, &isolate).await?;
-        self.bury(transaction, &bury).await
-    }
+        write::record_lost_leases(transaction, hand_out.iter().chain(&isolate).chain(bury.iter().map(|(candidate, _)| candidate))).await?;
 
-    async fn lease(&mut self, transaction: &mut Transaction, candidates: &[Candidate]) -> sqlx::Result<()> {
-        if candidates.is_empty() {
-            return Ok(());
-        }
-        let leased: Vec<_> = candidates
-            .iter()
-            .map(|candidate| LeasedRow { id: hex(candidate.id.0), lease_end: self.now.after(self.lease_duration(candidate.handler)) })
-            .collect();
-        sqlx::query(include_str!("../sql/claim_lease.sql"))
-            .bind(Json(&leased))
-            .bind(self.request.token.0)
-            .bind(self.request.worker.0.to_string())
-            .bind(self.now)
-            .execute(&mut transaction.connection)
-            .await?;
-        self.taken.extend(leased.into_iter().map(|leased| leased.id));
-        Ok(())
-    }
+        let leased = hand_out.iter().map(|candidate| (candidate.id, self.now.after(self.lease_duration(candidate.handler))));
+        let holder = Holder { worker: self.request.worker, token: self.request.token, now: self.now };
+        write::lease(transaction, leased, holder).await?;
+        self.taken.extend(hand_out.iter().map(|candidate| hex(candidate.id.0)));
 
-    async fn isolate(&mut self, transaction: &mut Transaction, candidates: &[Candidate]) -> sqlx::Result<()> {
-        if candidates.is_empty() {
-            return Ok(());
-        }
-        let isolated: Vec<_> = candidates
-            .iter()
-            .map(|candidate| {
-                let delay = self.lease_duration(candidate.handler).mul_f64(rand::random::<f64>());
-                IsolatedRow { id: hex(candidate.id.0), due_at: self.now.after(delay) }
-            })
-            .collect();
-        sqlx::query(include_str!("../sql/claim_isolate.sql")).bind(Json(&isolated)).execute(&mut transaction.connection).await?;
-        self.next_due_at = isolated.iter().map(|isolated| isolated.due_at).chain(self.next_due_at).min();
-        self.may_have_isolated = true;
-        Ok(())
-    }
+        let delay = |handler| self.lease_duration(handler).mul_f64(rand::random::<f64>());
+        let isolated: Vec<_> = isolate.iter().map(|candidate| (candidate.id, self.now.after(delay(candidate.handler)))).collect();
+        write::isolate(transaction, &isolated).await?;
+        self.next_due_at = isolated.iter().map(|(_, due_at)| *due_at).chain(self.next_due_at).min();
+        self.may_have_isolated |= !isolated.is_empty();
 
-    async fn bury(&mut self, transaction: &mut Transaction, candidates: &[(Candidate, Reason)]) -> sqlx::Result<()> {
-        if candidates.is_empty() {
-            return Ok(());
-        }
-        let buried: Vec<_> =
-            candidates.iter().map(|(candidate, reason)| BuriedRow { id: hex(candidate.id.0), reason: reason.as_str() }).collect();
-        sqlx::query(include_str!("../sql/claim_bury.sql")).bind(Json(&buried)).bind(self.now).execute(&mut transaction.connection).await?;
-        let buried =
-            candidates.iter().map(|(candidate, reason)| BuriedAtClaim { id: candidate.id, handler: candidate.handler, reason: *reason });
+        write::bury(transaction, bury.iter().map(|(candidate, reason)| (candidate.id, *reason)), self.now).await?;
+        let buried = bury.iter().map(|(candidate, reason)| BuriedAtClaim { id: candidate.id, handler: candidate.handler, reason: *reason });
         self.buried.extend(buried);
         Ok(())
     }
@@ -256,40 +216,4 @@ impl<'a> Claiming<'a> {
     fn lease_duration(&self, handler: HandlerId) -> Duration {
         self.handlers.get(&handler).map_or(Duration::ZERO, |served| served.lease_duration).max(Duration::from_micros(1))
     }
-}
-
-/// C7: the worker of the lost lease cannot tell any more.
-fn record_of_lost_lease(candidate: &Candidate) -> NewAttemptRecord {
-    NewAttemptRecord {
-        delivery_id: hex(candidate.id.0),
-        tenant: candidate.tenant.clone(),
-        attempt: candidate.attempts,
-        worker: candidate.worker.clone().unwrap_or_default(),
-        started_at: candidate.claimed_at.unwrap_or(candidate.due_at),
-        ended_at: candidate.due_at,
-        reason: Reason::LeaseExpired.as_str(),
-        message: "the lease ended before the worker settled: it died, stalled, or was cut off".to_owned(),
-        output: String::new(),
-    }
-}
-
-/// For `claim_lease.sql`.
-#[derive(Serialize)]
-struct LeasedRow {
-    id: String,
-    lease_end: StoreTime,
-}
-
-/// For `claim_isolate.sql`.
-#[derive(Serialize)]
-struct IsolatedRow {
-    id: String,
-    due_at: StoreTime,
-}
-
-/// For `claim_bury.sql`.
-#[derive(Serialize)]
-struct BuriedRow {
-    id: String,
-    reason: &'static str,
 }

@@ -23,7 +23,8 @@ async fn read(connection: &mut SqliteConnection, id: DeliveryId) -> sqlx::Result
     let Some(row) = query.build().fetch_optional(&mut *snapshot).await? else {
         return Ok(None);
     };
-    let event = sqlx::query(include_str!("../sql/show_event.sql")).bind(id.0).fetch_one(&mut *snapshot).await?;
+    let event = sqlx::query(include_str!("../sql/show_event.sql")).bind(id.0).fetch_optional(&mut *snapshot).await?;
+    let event = event.ok_or_else(|| corrupt("event: expected a row with the id that the delivery names, got none".to_owned()))?;
     let records = sqlx::query(include_str!("../sql/show_attempt_records.sql")).bind(id.0).fetch_all(&mut *snapshot).await?;
     snapshot.rollback().await?;
     details(&row, &event, &records).map(Some).map_err(corrupt)

@@ -2,10 +2,12 @@
 -- `buried`. Locks: none.
 select
     delivery.id, delivery.event_id, delivery.tenant, handler.name as handler, delivery.topic, delivery.key, delivery.status,
-    delivery.attempts, handler.max_attempts, delivery.crashes, delivery.due_at, delivery.worker, event.published_at, delivery.settled_at,
+    delivery.attempts, handler.max_attempts, delivery.crashes, delivery.due_at, delivery.worker,
+    coalesce(event.published_at, delivery.ready_at) as published_at, -- a delivery that has lost its event is listed all the same
+    delivery.settled_at,
     delivery.reason, record.message, record.output
 from relaybus_deliveries as delivery
-join relaybus_handlers as handler on handler.id = delivery.handler_id
+cross join relaybus_handlers as handler on handler.id = delivery.handler_id
 left join relaybus_events as event on event.id = delivery.event_id
 left join relaybus_attempt_records as record
     on record.delivery_id = delivery.id

@@ -11,7 +11,7 @@ select
     event.value ->> 'dedup_id',
     event.value ->> 'n_deliveries',
     ?3,
-    substr(?2, event.value ->> 'payload_start', event.value ->> 'payload_bytes')
+    coalesce(substr(?2, event.value ->> 'payload_start', event.value ->> 'payload_bytes'), x'') -- the slice of an empty blob is null
 from json_each(?1) as event
 where true
 on conflict do nothing
