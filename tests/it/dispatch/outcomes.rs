@@ -102,7 +102,7 @@ async fn r14_snooze_does_not_cost_an_attempt() {
             .await,
         ])
         .await;
-    let event = rig.publish("fail-snooze.a", json!({})).await;
+    let event = rig.publish("fail-snooze.a", json!({"ms": 10})).await;
     until_idle(&dispatcher).await;
     let delivery = rig.delivery(event).await;
     assert_eq!((delivery.status, delivery.attempts), (Status::Buried, 1), "two snoozes are free, the third counts as a retry");
