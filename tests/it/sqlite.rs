@@ -3,11 +3,13 @@
 //! The cases of a full and of a read-only disk mount a small file system, which needs root; `RELAYBUS_SKIP_MOUNTS=1` leaves them out.
 #![allow(clippy::unwrap_used, reason = "all of this file is tests")]
 
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use relaybus_host::delivery::{DeliveryId, HandlerId, NewEvent, Status, WorkerId};
+use relaybus_host::delivery::{DeliveryId, EventId, HandlerId, NewEvent, Status, WorkerId};
 use relaybus_host::lease::{Lease, LeaseToken, Renewal};
 use relaybus_host::store::{
     Attempt, AttemptReport, Change, Changed, Claim, ClaimFor, Claimed, ErrorKind, ExtendLeases, Isolation, List, OpenStore, Outcome,
@@ -332,6 +334,40 @@ async fn publishes_fifty_events() {
         store.publish(vec![event("a")]).await.unwrap().remove(0).unwrap();
     }
     store.close().await;
+}
+
+#[tokio::test]
+#[ignore = "a process of its own, started and killed by another test"]
+async fn publishes_until_it_is_killed() {
+    let store = open_in_child().await.store;
+    loop {
+        let published = store.publish(vec![event("a")]).await.unwrap().remove(0).unwrap();
+        println!("accepted {}", published.event);
+    }
+}
+
+#[tokio::test]
+async fn r22_what_was_accepted_is_there_after_the_publisher_was_killed() {
+    let file = File::new();
+    let store = file.open().await.store;
+    let handler = store.subscribe(subscribe("mailer", "a")).await.unwrap().handler;
+    store.close().await;
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "publishes_until_it_is_killed", "--ignored", "--nocapture"]).env("RELAYBUS_TEST_FILE", &file.path);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut accepted = Vec::new();
+    for line in lines {
+        let Some((_, id)) = line.split_once("accepted ") else { continue };
+        accepted.push(id.parse::<EventId>().unwrap());
+        if accepted.len() == 50 {
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    let claimed = file.open().await.store.claim(claim(handler, 10_000, LEASE)).await.unwrap();
+    let stored: HashSet<_> = claimed.deliveries.iter().map(|delivery| delivery.event_id).collect();
+    assert!(accepted.len() >= 50 && accepted.iter().all(|id| stored.contains(id)));
 }
 
 #[tokio::test]

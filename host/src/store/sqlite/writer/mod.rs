@@ -4,6 +4,7 @@
 //! a bad one fails alone. Nobody is answered before the commit, and a caller that goes away never stops a statement half-way.
 
 mod command;
+mod log_watch;
 mod task;
 
 use std::path::PathBuf;

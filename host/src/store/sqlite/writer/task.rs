@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Queues;
 use super::command::Command;
+use super::log_watch::LogWatch;
 use crate::store::StoreOptions;
 use crate::store::sqlite::connect;
 use crate::store::sqlite::transaction::Transaction;
@@ -37,6 +38,7 @@ pub(super) struct Task {
     signal: Arc<WorkSignal>,
     queues: Queues,
     closing: CancellationToken,
+    log_watch: LogWatch,
     last_data_version: Option<i64>,
     /// When the lock was last seen in another process's hands.
     last_contended_at: Option<Instant>,
@@ -51,7 +53,9 @@ impl Task {
         signal: Arc<WorkSignal>,
         closing: CancellationToken,
     ) -> Self {
-        Self { transaction: Some(transaction), path, options, signal, queues, closing, last_data_version: None, last_contended_at: None }
+        let log_watch = LogWatch::new(&path);
+        let transaction = Some(transaction);
+        Self { transaction, path, options, signal, queues, closing, log_watch, last_data_version: None, last_contended_at: None }
     }
 
     pub(super) async fn run(mut self) {
@@ -150,6 +154,9 @@ impl Task {
     /// Wakes waiting workers if another process has committed something.
     async fn watch(&mut self) {
         let Some(transaction) = &mut self.transaction else { return };
+        if !self.log_watch.may_have_grown() {
+            return;
+        }
         match transaction.data_version().await {
             Ok(version) => {
                 if self.last_data_version.replace(version).is_some_and(|last| last != version) {
