@@ -113,7 +113,7 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(expected: &str, mut 
             return answer;
         }
         assert!(Instant::now() < deadline, "expected within {PATIENCE:?}: {expected}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        relaybus_tests::pause().await;
     }
 }
 

@@ -1,4 +1,5 @@
 //! The dispatcher over a real store with real components: what follows a run, leases, stops.
+#![allow(clippy::unwrap_used, reason = "a test fails where it expects too much")]
 
 #[path = "dispatch/outcomes.rs"]
 mod outcomes;
