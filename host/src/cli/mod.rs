@@ -11,6 +11,7 @@ mod handlers;
 mod migrate;
 mod components;
 mod event;
+mod import;
 mod ndjson;
 mod output;
 mod exit;
