@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use relaybus_host::delivery::{HandlerId, NewEvent, Status, WorkerId};
 use relaybus_host::lease::{Lease, LeaseToken, Renewal};
-use relaybus_host::store::{Claim, ClaimFor, Claimed, List, Settled};
+use relaybus_host::store::{Backend, Claim, ClaimFor, Claimed, List, Settled};
 use tokio::time::Instant;
 
 use crate::harness::{LONG, SHORT, Test, case, until};
@@ -20,6 +20,19 @@ case!(c1_r1_no_delivery_is_handed_to_two_claimers, |t| async move {
     let second = t.reopen().await.claim(claim(mailer)).await;
 
     assert_eq!((first.deliveries.len(), second.deliveries.len()), (3, 0));
+});
+
+case!(Backend::Postgres, c1_r1_rows_locked_by_somebody_else_are_passed_over_and_not_waited_for, |t| async move {
+    let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
+    t.publish_many("order.created", 3).await;
+    let locked = t.list(List::default()).await[2].id;
+    let lock = t.lock(locked).await;
+
+    let meanwhile = t.claim(claim(mailer).limit(2)).await;
+
+    lock.release().await;
+    assert!(meanwhile.deliveries.len() == 2 && !ids(&meanwhile).contains(&locked), "{meanwhile:?}");
+    assert_eq!(ids(&t.claim(claim(mailer)).await), [locked]);
 });
 
 case!(c2_r1_never_more_than_the_limit, |t| async move {

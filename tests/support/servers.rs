@@ -3,32 +3,39 @@
 //! Nothing here knows what a delivery is, and nothing may outlive the test process, however that ends.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use sqlx::{Connection, PgConnection};
+use anyhow::{Context, Result, bail};
 use tokio::sync::OnceCell;
 
 /// Names a server to use instead of one that is started here: `postgres://user@host:port`, whose user may create databases.
 pub const POSTGRES_VARIABLE: &str = "RELAYBUS_TEST_POSTGRES";
 
-/// A cold start on a busy machine takes a second or two.
-const START_DEADLINE: Duration = Duration::from_secs(60);
-
-/// Runs the server as a child and waits for the end of its own stdin, which comes when the test process ends in whatever way; then it
-/// stops the server and removes its folder. Ctrl-C goes to the whole process group, and must not stop the keeper before it is done.
+/// Makes a server in a folder of its own and says `ready`, or what went wrong. Then it waits for the end of its stdin, which comes when the
+/// test process ends in whatever way, stops the server and removes the folder. An output that nobody reads any more
+/// must not end it before that.
+///
+/// `fsync` is off: tests end clients in every way but never this server, and what was committed outlives any client without it. It makes a
+/// database per case affordable.
 const KEEPER: &str = r#"
-trap '' INT
+trap '' PIPE
 run() { if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi; }
-bin=$1 folder=$2 port=$3
-run "$bin/postgres" -D "$folder/data" -k "$folder" -p "$port" -c fsync=off -c max_connections=400 >"$folder/log" 2>&1 &
-read -r _
-run "$bin/pg_ctl" stop -D "$folder/data" -m immediate -s
-wait
+bin=$1 port=$2
+folder=$(run mktemp -d /tmp/relaybus-postgres-XXXXXX) || exit
+if run "$bin/initdb" -D "$folder/data" --auth=trust --username=postgres --no-sync --encoding=UTF8 --locale=C.UTF-8 >"$folder/out" 2>&1 &&
+    run "$bin/pg_ctl" start -D "$folder/data" -l "$folder/log" -o "-k $folder -p $port -c fsync=off -c max_connections=400" >"$folder/out" 2>&1
+then
+    echo ready
+    read -r _
+    run "$bin/pg_ctl" stop -D "$folder/data" -m immediate -s
+else
+    cat "$folder/out" "$folder/log"
+fi
 rm -rf "$folder"
 "#;
 
@@ -44,7 +51,10 @@ pub async fn postgres() -> Result<String> {
     let address = ADDRESS.get_or_init(|| async {
         match std::env::var(POSTGRES_VARIABLE) {
             Ok(address) => Ok(address.trim_end_matches('/').to_owned()),
-            Err(_) => start_postgres().await.map_err(|error| format!("{error:#}")),
+            Err(_) => {
+                let started = tokio::task::spawn_blocking(start_postgres).await;
+                started.map_err(anyhow::Error::from).flatten().map_err(|error| format!("{error:#}"))
+            }
         }
     });
     address.await.clone().map_err(anyhow::Error::msg)
@@ -59,41 +69,31 @@ pub fn stop() {
     }
 }
 
-// `fsync` is off in the keeper's command line: these tests end clients in every way, but never the server, and what was committed
-// outlives any client without it. It makes a database per case affordable.
-async fn start_postgres() -> Result<String> {
+fn start_postgres() -> Result<String> {
     let bin = newest_installation()?;
-    let folder = output(as_server_user("mktemp").args(["-d", "/tmp/relaybus-postgres-XXXXXX"]))?;
-    output(as_server_user(bin.join("initdb")).arg("-D").arg(format!("{folder}/data")).args([
-        "--auth=trust",
-        "--username=postgres",
-        "--no-sync",
-        "--encoding=UTF8",
-        "--locale=C.UTF-8",
-    ]))?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let keeper = Command::new("sh")
+    let mut keeper = Command::new("sh")
         .args(["-c", KEEPER, "keeper"])
         .arg(&bin)
-        .args([&folder, &port.to_string()])
-        .current_dir("/")
+        .arg(port.to_string())
+        .process_group(0) // so that Ctrl-C, which goes to a whole group, does not end it before it has cleaned up
+        .current_dir("/") // where the server's user may be, too
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .context("starting the server's keeper")?;
+    let mut told = BufReader::new(keeper.stdout.take().context("the keeper has an output")?);
+    let mut answer = String::new();
+    told.read_line(&mut answer)?;
+    if answer != "ready\n" {
+        told.read_to_string(&mut answer)?;
+        bail!("the PostgreSQL server did not start: {answer}");
+    }
     if let Ok(mut place) = POSTGRES_KEEPER.lock() {
         *place = Some(keeper);
     }
-    let address = format!("postgres://postgres@127.0.0.1:{port}");
-    let started = Instant::now();
-    while let Err(error) = PgConnection::connect(&format!("{address}/postgres")).await {
-        if started.elapsed() > START_DEADLINE {
-            bail!("the PostgreSQL server did not start: {error}\n{}", fs::read_to_string(format!("{folder}/log")).unwrap_or_default());
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Ok(address)
+    Ok(format!("postgres://postgres@127.0.0.1:{port}"))
 }
 
 /// Where Debian keeps the newest server that is installed.
@@ -105,23 +105,4 @@ fn newest_installation() -> Result<PathBuf> {
         format!("expected a PostgreSQL server below /usr/lib/postgresql: install one, or name a running one in {POSTGRES_VARIABLE}")
     })?;
     Ok(folder.join("bin"))
-}
-
-/// A command that runs as `postgres` where this process is root, as which the server refuses to run.
-fn as_server_user(program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut command = if rustix::process::geteuid().is_root() {
-        let mut command = Command::new("runuser");
-        command.args(["-u", "postgres", "--"]).arg(program);
-        command
-    } else {
-        Command::new(program)
-    };
-    command.current_dir("/");
-    command
-}
-
-fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("running {command:?}"))?;
-    ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

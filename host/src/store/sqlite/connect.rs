@@ -5,9 +5,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Executor};
 
+use super::transaction::Transaction;
 use super::trouble::Trouble;
 use crate::store::{ErrorKind, Outcome, StoreOptions};
 
@@ -18,17 +19,22 @@ const LONGEST_LOCK_WAIT: Duration = Duration::from_secs(60 * 60);
 /// How long to wait before asking again for a lock that SQLite does not wait for by itself.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
 
+/// How long to wait for the write lock: a little less than the call's timeout, so that the caller of a write that waited in vain learns that
+/// nothing was applied.
+pub(super) fn lock_patience(options: &StoreOptions) -> Duration {
+    options.call_timeout.mul_f32(0.9).min(LONGEST_LOCK_WAIT)
+}
+
 /// Settings of every connection to `path`.
 ///
-/// FULL, because NORMAL loses the last commits at power loss and an accepted event must survive (R22). The lock is waited for a little less
-/// than the call's timeout, so that the caller of a write that waited in vain learns that nothing was applied.
+/// FULL, because NORMAL loses the last commits at power loss and an accepted event must survive (R22).
 pub(super) fn settings(path: &Path, options: &StoreOptions) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
-        .busy_timeout(options.call_timeout.mul_f32(0.9).min(LONGEST_LOCK_WAIT))
+        .busy_timeout(lock_patience(options))
         .pragma("journal_size_limit", WAL_SIZE_LIMIT)
         .pragma("temp_store", "memory")
         .pragma("cache_size", "-32768")
@@ -44,6 +50,12 @@ pub(super) async fn create(path: &Path, options: &StoreOptions) -> Result<Sqlite
 /// Opens a connection to a file that was there before: if it is gone, an empty one would not be the same.
 pub(super) async fn reopen(path: &Path, options: &StoreOptions) -> Result<SqliteConnection, Trouble> {
     connect(settings(path, options), path, options).await
+}
+
+/// Makes `connection` the writer's. From here on it waits for the lock a millisecond at a time, and the writer asks again.
+pub(super) async fn adopt(mut connection: SqliteConnection, path: &Path) -> Result<Transaction, Trouble> {
+    connection.execute("pragma busy_timeout = 1").await.map_err(|error| Trouble::from_driver(error, path))?;
+    Ok(Transaction::new(connection))
 }
 
 /// Waits for others that open the same fresh file at the same time: SQLite does not wait by itself for the lock that the change to a

@@ -60,9 +60,10 @@ impl SqliteStore {
         connect::check_path(path).map_err(error)?;
         let mut connection = connect::create(path, &options).await.map_err(error)?;
         migrate::migrate(&mut connection, path).await.map_err(error)?;
+        let transaction = connect::adopt(connection, path).await.map_err(error)?;
         let readers = Readers::new(path, &options);
         let signal = Arc::new(WorkSignal::new());
-        let writer = Writer::start(connection, path.to_owned(), options, Arc::clone(&signal));
+        let writer = Writer::start(transaction, path.to_owned(), options, Arc::clone(&signal));
         Ok(Self { writer, readers, signal })
     }
 }

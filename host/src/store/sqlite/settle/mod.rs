@@ -6,6 +6,8 @@
 mod batch;
 mod standing;
 
+use std::collections::{BTreeMap, HashSet};
+
 use async_trait::async_trait;
 use sqlx::types::Json;
 
@@ -26,18 +28,19 @@ impl Write for SettleRuns {
     type Answer = Vec<Result<Settled>>;
     const OPERATION: &'static str = "settle";
 
+    /// A delivery that is named twice is settled twice, one after the other: the second finds what the first has done, or failed to do.
     async fn run(&self, transaction: &mut Transaction) -> sqlx::Result<Self::Answer> {
-        let mut standings = look(transaction, &self.0).await?;
-        let judgements: Vec<_> = self.0.iter().map(|settlement| judge(&mut standings, settlement)).collect();
-        let valid: Vec<_> =
-            self.0.iter().zip(&judgements).filter_map(|(settlement, judgement)| Some((settlement, judgement.to_apply()?))).collect();
-        let mut applied = apply(transaction, &valid).await?.into_iter();
-        let answers = judgements.iter().map(|judgement| match judgement {
-            Judgement::Apply(_) => applied.next().unwrap_or(Ok(())).map(|()| Settled::Applied),
-            Judgement::Repeated => Ok(Settled::Applied),
-            Judgement::LeaseLost => Ok(Settled::LeaseLost),
-        });
-        Ok(answers.collect())
+        let mut answers: BTreeMap<usize, Result<Settled>> = BTreeMap::new();
+        let mut waiting: Vec<_> = self.0.iter().enumerate().collect();
+        while !waiting.is_empty() {
+            let mut named = HashSet::new();
+            let (wave, later): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(_, settlement)| named.insert(settlement.lease.delivery));
+            let settlements: Vec<_> = wave.iter().map(|(_, settlement)| *settlement).collect();
+            let settled = settle_each_once(transaction, &settlements).await?;
+            answers.extend(wave.iter().map(|(position, _)| *position).zip(settled));
+            waiting = later;
+        }
+        Ok(answers.into_values().collect())
     }
 
     fn makes_work(&self, answer: &Self::Answer) -> bool {
@@ -48,6 +51,21 @@ impl Write for SettleRuns {
             Settle::Bury => false,
         })
     }
+}
+
+/// Settles deliveries of which none is named twice.
+async fn settle_each_once(transaction: &mut Transaction, settlements: &[&Settlement]) -> sqlx::Result<Vec<Result<Settled>>> {
+    let standings = look(transaction, settlements).await?;
+    let judgements: Vec<_> = settlements.iter().map(|settlement| judge(&standings, settlement)).collect();
+    let valid: Vec<_> =
+        settlements.iter().zip(&judgements).filter_map(|(settlement, judgement)| Some((*settlement, judgement.to_apply()?))).collect();
+    let mut applied = apply(transaction, &valid).await?.into_iter();
+    let answers = judgements.iter().map(|judgement| match judgement {
+        Judgement::Apply(_) => applied.next().unwrap_or(Ok(())).map(|()| Settled::Applied),
+        Judgement::Repeated => Ok(Settled::Applied),
+        Judgement::LeaseLost => Ok(Settled::LeaseLost),
+    });
+    Ok(answers.collect())
 }
 
 /// Applies what has been judged valid: all together, or else each alone.

@@ -20,20 +20,19 @@ pub(super) struct Standing {
 }
 
 /// The run that is settled.
-#[derive(Clone)]
 pub(super) struct Run {
     pub(super) tenant: String,
     pub(super) attempt: i64,
 }
 
-pub(super) enum Judgement {
-    Apply(Run),
+pub(super) enum Judgement<'a> {
+    Apply(&'a Run),
     /// The same holder has said the same before (T3).
     Repeated,
     LeaseLost,
 }
 
-impl Judgement {
+impl Judgement<'_> {
     pub(super) fn to_apply(&self) -> Option<&Run> {
         match self {
             Self::Apply(run) => Some(run),
@@ -42,7 +41,7 @@ impl Judgement {
     }
 }
 
-pub(super) async fn look(transaction: &mut Transaction, settlements: &[Settlement]) -> sqlx::Result<HashMap<DeliveryId, Standing>> {
+pub(super) async fn look(transaction: &mut Transaction, settlements: &[&Settlement]) -> sqlx::Result<HashMap<DeliveryId, Standing>> {
     let ids: Vec<_> = settlements.iter().map(|settlement| hex(settlement.lease.delivery.0)).collect();
     let rows = sqlx::query(include_str!("../sql/settle_look.sql")).bind(Json(ids)).fetch_all(&mut transaction.connection).await?;
     let mut standings = HashMap::with_capacity(rows.len());
@@ -59,16 +58,13 @@ pub(super) async fn look(transaction: &mut Transaction, settlements: &[Settlemen
     Ok(standings)
 }
 
-/// T1 to T3. Notes the verdict in `standings`, so that a second settlement of the same batch finds what the first has done.
-pub(super) fn judge(standings: &mut HashMap<DeliveryId, Standing>, settlement: &Settlement) -> Judgement {
-    let verb = settlement.settle.verb();
-    match standings.get_mut(&settlement.lease.delivery) {
+/// T1 to T3.
+pub(super) fn judge<'a>(standings: &'a HashMap<DeliveryId, Standing>, settlement: &Settlement) -> Judgement<'a> {
+    match standings.get(&settlement.lease.delivery) {
         Some(standing) if standing.token == Some(settlement.lease.token.0) => {
             if standing.is_processing {
-                standing.is_processing = false;
-                standing.verb = Some(verb.to_owned());
-                Judgement::Apply(standing.run.clone())
-            } else if standing.verb.as_deref() == Some(verb) {
+                Judgement::Apply(&standing.run)
+            } else if standing.verb.as_deref() == Some(settlement.settle.verb()) {
                 Judgement::Repeated
             } else {
                 Judgement::LeaseLost

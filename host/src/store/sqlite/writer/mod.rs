@@ -4,6 +4,7 @@
 //! a bad one fails alone. Nobody is answered before the commit, and a caller that goes away never stops a statement half-way.
 
 mod command;
+mod log_watch;
 mod task;
 
 use std::path::PathBuf;
@@ -11,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::sqlite::SqliteConnection;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -66,13 +66,13 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the task on a connection that is open and migrated. [`Writer::close`] ends and awaits it.
-    pub(super) fn start(connection: SqliteConnection, path: PathBuf, options: StoreOptions, signal: Arc<WorkSignal>) -> Self {
+    pub(super) fn start(transaction: Transaction, path: PathBuf, options: StoreOptions, signal: Arc<WorkSignal>) -> Self {
         let (urgent, urgent_queue) = mpsc::channel(QUEUE_LENGTH);
         let (ordinary, ordinary_queue) = mpsc::channel(QUEUE_LENGTH);
         let closing = CancellationToken::new();
         let call_timeout = options.call_timeout;
         let queues = Queues { urgent: urgent_queue, ordinary: ordinary_queue };
-        let task = Task::new(connection, path, options, queues, signal, closing.clone());
+        let task = Task::new(transaction, path, options, queues, signal, closing.clone());
         Self { urgent, ordinary, closing, task: Mutex::new(Some(tokio::spawn(task.run()))), call_timeout }
     }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Connection;
-use sqlx::sqlite::SqliteConnection;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Queues;
 use super::command::Command;
+use super::log_watch::LogWatch;
 use crate::store::StoreOptions;
 use crate::store::sqlite::connect;
 use crate::store::sqlite::transaction::Transaction;
@@ -23,6 +23,11 @@ const MAX_WRITES: usize = 256;
 const MAX_INTAKE: Duration = Duration::from_millis(50);
 /// How often the commits of other processes are looked for while somebody waits for work: a handler may start that much late.
 const WATCH_INTERVAL: Duration = Duration::from_millis(10);
+/// SQLite's lock goes to whoever asks at the right moment. Where processes contend, each leaves it free for this long after a transaction:
+/// some times the interval at which the others ask.
+const GAP: Duration = Duration::from_millis(3);
+/// For how long after it was last seen another process is taken to contend.
+const CONTENTION: Duration = Duration::from_secs(1);
 
 /// What the task owns.
 pub(super) struct Task {
@@ -33,19 +38,24 @@ pub(super) struct Task {
     signal: Arc<WorkSignal>,
     queues: Queues,
     closing: CancellationToken,
+    log_watch: LogWatch,
     last_data_version: Option<i64>,
+    /// When the lock was last seen in another process's hands.
+    last_contended_at: Option<Instant>,
 }
 
 impl Task {
     pub(super) fn new(
-        connection: SqliteConnection,
+        transaction: Transaction,
         path: PathBuf,
         options: StoreOptions,
         queues: Queues,
         signal: Arc<WorkSignal>,
         closing: CancellationToken,
     ) -> Self {
-        Self { transaction: Some(Transaction::new(connection)), path, options, signal, queues, closing, last_data_version: None }
+        let log_watch = LogWatch::new(&path);
+        let transaction = Some(transaction);
+        Self { transaction, path, options, signal, queues, closing, log_watch, last_data_version: None, last_contended_at: None }
     }
 
     pub(super) async fn run(mut self) {
@@ -86,15 +96,14 @@ impl Task {
         };
         let started = Instant::now();
         let mut ran = Vec::new();
-        let mut next = Some(first);
+        let mut first = Some(first);
         let mut lost = None;
-        while let Some(mut command) = next.take() {
+        while lost.is_none() && ran.len() < MAX_WRITES && (first.is_some() || started.elapsed() < MAX_INTAKE) {
+            let urgent = self.queues.urgent.try_recv().ok();
+            let Some(mut command) = urgent.or_else(|| first.take()).or_else(|| self.queues.ordinary.try_recv().ok()) else { break };
             if !command.is_abandoned() {
                 lost = command.run(&mut transaction, &self.path).await.err();
                 ran.push(command);
-            }
-            if lost.is_none() && ran.len() < MAX_WRITES && started.elapsed() < MAX_INTAKE {
-                next = self.queues.urgent.try_recv().or_else(|_| self.queues.ordinary.try_recv()).ok();
             }
         }
         let committed = match lost {
@@ -106,7 +115,7 @@ impl Task {
             self.transaction = Some(transaction);
         }
         let mut makes_work = false;
-        for command in ran {
+        for command in ran.into_iter().chain(first) {
             makes_work |= command.answer(committed.clone());
         }
         if makes_work {
@@ -114,22 +123,30 @@ impl Task {
         }
     }
 
+    /// Takes the write lock, asking again and again: SQLite's own way of waiting sleeps longer and longer, and starves beside a busy process.
     async fn begin(&mut self) -> Result<Transaction, Trouble> {
         let mut transaction = match self.transaction.take() {
             Some(transaction) => transaction,
             None => {
                 self.last_data_version = None;
-                Transaction::new(connect::reopen(&self.path, &self.options).await?)
+                connect::adopt(connect::reopen(&self.path, &self.options).await?, &self.path).await?
             }
         };
-        let begun = transaction.begin().await.map_err(|error| Trouble::from_driver(error, &self.path));
-        match begun {
-            Ok(()) => Ok(transaction),
-            Err(trouble) => {
-                if trouble.is_busy() {
-                    self.transaction = Some(transaction);
+        if self.last_contended_at.is_some_and(|at| at.elapsed() < CONTENTION) {
+            tokio::time::sleep(GAP).await;
+        }
+        let started = Instant::now();
+        loop {
+            match transaction.begin().await.map_err(|error| Trouble::from_driver(error, &self.path)) {
+                Ok(()) => return Ok(transaction),
+                Err(trouble) if trouble.is_busy() => {
+                    self.last_contended_at = Some(Instant::now());
+                    if started.elapsed() >= connect::lock_patience(&self.options) {
+                        self.transaction = Some(transaction);
+                        return Err(trouble);
+                    }
                 }
-                Err(trouble)
+                Err(trouble) => return Err(trouble),
             }
         }
     }
@@ -137,6 +154,9 @@ impl Task {
     /// Wakes waiting workers if another process has committed something.
     async fn watch(&mut self) {
         let Some(transaction) = &mut self.transaction else { return };
+        if !self.log_watch.may_have_grown() {
+            return;
+        }
         match transaction.data_version().await {
             Ok(version) => {
                 if self.last_data_version.replace(version).is_some_and(|last| last != version) {
