@@ -74,6 +74,8 @@ async fn check(engine: &Engine, file: PathBuf, config: &Config) -> Checked {
             let descriptor = component.descriptor();
             checked.name = Some(descriptor.name.clone());
             checked.topics.clone_from(&descriptor.topics);
+            checked.imports = component.imports().to_vec();
+            checked.exports = component.exports().to_vec();
             checked.options = descriptor.options.iter().cloned().collect();
             if let Err(problems) = components::serve(component, DEFAULT_TENANT, config) {
                 checked.problems = problems;

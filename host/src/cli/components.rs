@@ -88,7 +88,7 @@ async fn load_one(engine: Engine, path: PathBuf, progress: ProgressBar) -> (Path
     progress.inc(1);
     if std::io::stderr().is_terminal() {
         progress.set_message(path.display().to_string());
-    } else {
+    } else if progress.length() > Some(1) {
         eprintln!("loaded {}: {outcome} ({} ms)", path.display(), started_at.elapsed().as_millis());
     }
     (path, result)

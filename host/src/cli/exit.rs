@@ -95,7 +95,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
         for problem in &self.problems {
-            write!(f, "\n  {problem}")?;
+            write!(f, "\n  {}", problem.replace('\n', "\n  "))?;
         }
         match &self.hint {
             Some(hint) => write!(f, "\n hint: {hint}"),

@@ -11,6 +11,7 @@ mod handlers;
 mod migrate;
 mod components;
 mod event;
+mod import;
 mod ndjson;
 mod output;
 mod exit;
@@ -162,7 +163,8 @@ fn engine(config: &Config) -> Result<Engine, Failure> {
         tick: config.engine.tick,
         worker_threads: config.engine.guest_threads.unwrap_or(0) as usize,
         cache: config.engine.cache_dir.clone().or_else(cache_dir),
-        ..EngineOptions::default()
+        stack_bytes: config.engine.stack_bytes,
+        pooling: config.engine.pooling,
     };
     Engine::new(options).map_err(|error| Failure::failed(format!("the engine could not be started: {error:#}")))
 }

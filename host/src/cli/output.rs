@@ -54,6 +54,7 @@ impl Output {
         let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
         for (name, value) in fields {
             if let Some(value) = value {
+                let value = value.replace('\n', &format!("\n{:width$}  ", ""));
                 self.line(format_args!("{name:width$}  {value}"))?;
             }
         }
@@ -75,9 +76,9 @@ pub(super) fn count(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-/// Each line of `text`, moved in.
+/// Each line of `text`, moved in; blank ones are left out at the end, and stay blank elsewhere.
 pub(super) fn indented(text: &str) -> String {
-    let lines: Vec<_> = text.lines().map(|line| format!("  {line}")).collect();
+    let lines: Vec<_> = text.trim_end().lines().map(|line| if line.is_empty() { String::new() } else { format!("  {line}") }).collect();
     lines.join("\n")
 }
 

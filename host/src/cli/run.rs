@@ -157,9 +157,11 @@ impl Waiting {
         move |backlog| {
             let is_news = self.last_said.is_none_or(|(said_at, said)| said != backlog && said_at.elapsed() >= SAY_AGAIN);
             if is_news {
+                let n_left = backlog.n_pending + backlog.n_processing;
                 eprintln!(
-                    "waiting for {} pending and {} processing",
-                    count(backlog.n_pending, "delivery", "deliveries"),
+                    "waiting for {}: {} pending, {} processing",
+                    count(n_left, "delivery", "deliveries"),
+                    backlog.n_pending,
                     backlog.n_processing
                 );
                 self.last_said = Some((Instant::now(), backlog));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Key, Keys};
+use crate::engine::Pooling;
 use crate::store::{Retention, StoreOptions};
 
 const KIB: u64 = 1024;
@@ -93,11 +94,14 @@ pub struct EngineSettings {
     pub tick: Duration,
     /// Where compiled components are kept; `None` is the user's cache folder.
     pub cache_dir: Option<PathBuf>,
+    /// Stack of one run, in bytes.
+    pub stack_bytes: usize,
+    pub pooling: Pooling,
 }
 
 impl Default for EngineSettings {
     fn default() -> Self {
-        Self { guest_threads: None, tick: 10 * MILLISECOND, cache_dir: None }
+        Self { guest_threads: None, tick: 10 * MILLISECOND, cache_dir: None, stack_bytes: 1024 * 1024, pooling: Pooling::Auto }
     }
 }
 
@@ -109,6 +113,21 @@ pub(super) const ENGINE: Keys<EngineSettings> = &[
         set: |to, from| {
             let read = |text: &str| Some((!text.is_empty()).then(|| PathBuf::from(text)));
             from.word("a folder such as \"/var/cache/relaybus\"", read).map(|value| to.cache_dir = value)
+        },
+    },
+    Key {
+        name: "stack",
+        set: |to, from| from.size(64 * KIB..=64 * MIB, "1MiB").map(|value| to.stack_bytes = usize::try_from(value).unwrap_or(usize::MAX)),
+    },
+    Key {
+        name: "pooling",
+        set: |to, from| {
+            let read = |text: &str| match text {
+                "auto" => Some(Pooling::Auto),
+                "off" => Some(Pooling::Off),
+                _ => None,
+            };
+            from.word("\"auto\" or \"off\"", read).map(|value| to.pooling = value)
         },
     },
 ];

@@ -5,11 +5,15 @@ use relaybus_tests::host::{Ended, command, run, run_with_input};
 use super::{folder_with_handler, ok};
 
 #[test]
-fn help_documents_every_exit_code() {
+fn help_and_the_readme_have_the_same_exit_codes() {
     let folder = tempfile::tempdir().unwrap();
     let help = ok(run(folder.path(), &["--help"])).stdout;
-    for code in ["0  done", "1  ", "2  ", "3  ", "4  ", "130, 143  "] {
-        assert!(help.contains(&format!("\n  {code}")), "{code} in {help}");
+    let (_, table) = help.split_once("\nExit codes:\n").expect("a table");
+    let rows: Vec<_> = table.lines().map(|line| line.trim().split_once("  ").expect("a code and its meaning")).collect();
+    assert_eq!(rows.iter().map(|(code, _)| *code).collect::<Vec<_>>(), ["0", "1", "2", "3", "4", "130, 143"]);
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
+    for (code, meaning) in rows {
+        assert!(readme.contains(&format!("\n| {code} | {meaning} |\n")), "`{code}` in README.md");
     }
 }
 

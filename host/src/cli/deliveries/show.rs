@@ -85,10 +85,11 @@ fn print_attempt(record: &AttemptRecord, output: &mut Output) -> std::io::Result
     let ran_for = (record.ended_at - record.started_at).num_milliseconds();
     output.line(format_args!("\nattempt {}: {}", record.attempt, record.reason))?;
     output.line(format_args!("  {} for {ran_for} ms on worker {}", time(record.started_at), record.worker))?;
-    for text in [&record.message, &record.output] {
-        if !text.is_empty() {
-            output.line(indented(text))?;
-        }
+    if !record.message.is_empty() {
+        output.line(indented(&record.message))?;
+    }
+    if !record.output.is_empty() {
+        output.line(format_args!("  output\n{}", indented(&indented(&record.output))))?;
     }
     Ok(())
 }
