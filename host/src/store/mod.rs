@@ -9,7 +9,10 @@
 pub mod error;
 mod open;
 mod operators;
+mod postgres;
+mod soundness;
 mod sqlite;
+mod work_signal;
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::postgres::PostgresStore;
 use super::sqlite::SqliteStore;
 use super::{ErrorKind, Operators, Result, Store, StoreError};
 
@@ -30,7 +31,7 @@ pub struct OpenStore {
     pub operators: Arc<dyn Operators>,
 }
 
-/// Opens the store that `url` names (`sqlite:PATH`), bringing its schema up to date.
+/// Opens the store that `url` names (`sqlite:PATH`, `postgres://...`), bringing its schema up to date.
 ///
 /// # Errors
 /// `Misconfigured` for a URL that names no known store, a file that is no database, or a schema newer than this program; `Unavailable` for
@@ -41,5 +42,10 @@ pub async fn open(url: &str, options: StoreOptions) -> Result<OpenStore> {
         let store = Arc::new(SqliteStore::open(Path::new(path), options).await?);
         return Ok(OpenStore { store: Arc::<SqliteStore>::clone(&store), operators: store });
     }
-    Err(StoreError::new("open", ErrorKind::Misconfigured, format!("expected a store such as `sqlite:relaybus.db`, got `{url}`")))
+    if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+        let store = Arc::new(PostgresStore::open(url, &options).await?);
+        return Ok(OpenStore { store: Arc::<PostgresStore>::clone(&store), operators: store });
+    }
+    let message = format!("expected a store such as `sqlite:relaybus.db` or `postgres://user@host/database`, got `{url}`");
+    Err(StoreError::new("open", ErrorKind::Misconfigured, message))
 }

@@ -117,6 +117,18 @@ pub enum Change {
     Release,
 }
 
+impl Change {
+    /// The status that the change leads to from `status`; `None` if it is not allowed (O3 to O5).
+    pub(super) const fn status_after(self, status: Status) -> Option<Status> {
+        match (self, status) {
+            (Self::Redrive, Status::Buried) | (Self::Release, Status::Pending | Status::Processing) => Some(Status::Pending),
+            (Self::Bury, Status::Pending | Status::Processing) => Some(Status::Buried),
+            (Self::Redrive, Status::Pending | Status::Processing | Status::Completed)
+            | (Self::Bury | Self::Release, Status::Completed | Status::Buried) => None,
+        }
+    }
+}
+
 /// Answer of [`Operators::change`], for one delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {

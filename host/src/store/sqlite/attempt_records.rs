@@ -9,11 +9,6 @@ use super::time::StoreTime;
 use super::transaction::Transaction;
 use crate::store::MAX_ATTEMPT_RECORDS;
 
-/// The most that is kept of a message, from its beginning.
-const MAX_MESSAGE_BYTES: usize = 16 << 10;
-/// The most that is kept of an output, from its end: the last lines say why.
-const MAX_OUTPUT_BYTES: usize = 64 << 10;
-
 /// A record, for `attempt_records_insert.sql`.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct NewAttemptRecord {
@@ -41,17 +36,4 @@ pub(super) async fn append(transaction: &mut Transaction, records: &[NewAttemptR
         .execute(&mut transaction.connection)
         .await?;
     Ok(())
-}
-
-pub(super) fn clean_message(text: &str) -> String {
-    without_nul(&text[..text.floor_char_boundary(MAX_MESSAGE_BYTES)])
-}
-
-pub(super) fn clean_output(text: &str) -> String {
-    without_nul(&text[text.ceil_char_boundary(text.len().saturating_sub(MAX_OUTPUT_BYTES))..])
-}
-
-/// SQLite keeps a NUL, but most of its tools end the text there.
-fn without_nul(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }

@@ -19,7 +19,6 @@ mod subscribe;
 mod time;
 mod transaction;
 mod trouble;
-mod work_signal;
 mod writer;
 
 use std::path::Path;
@@ -32,13 +31,13 @@ use self::claim::RecoverClaim;
 use self::publish::Publish;
 use self::readers::Readers;
 use self::settle::SettleRuns;
-use self::work_signal::WorkSignal;
 use self::writer::Writer;
+use super::work_signal::WorkSignal;
 use super::{
-    Backend, Backlog, Capabilities, Claim, Claimed, ClockOwner, ErrorKind, ExtendLeases, Published, Result, Settled, Settlement, Store,
-    StoreError, StoreOptions, Subscribe, Subscribed, WakeUps,
+    Backend, Backlog, Capabilities, Claim, Claimed, ClockOwner, ExtendLeases, Published, Result, Settled, Settlement, Store, StoreOptions,
+    Subscribe, Subscribed, WakeUps,
 };
-use crate::delivery::{HandlerId, NewEvent, is_valid_name};
+use crate::delivery::{HandlerId, NewEvent};
 use crate::lease::{LeaseToken, Renewal};
 
 /// An open file. Other processes may have it open too.
@@ -75,12 +74,7 @@ impl Store for SqliteStore {
     }
 
     async fn subscribe(&self, request: Subscribe) -> Result<Subscribed> {
-        for (field, name) in [("tenant", &request.tenant), ("name", &request.name)] {
-            if !is_valid_name(name) {
-                let message = format!("{field}: expected 1 to 64 characters of `A-Z a-z 0-9 _ -`, got `{}`", name.escape_debug());
-                return Err(StoreError::new("subscribe", ErrorKind::Misconfigured, message));
-            }
-        }
+        request.check()?;
         self.writer.write(request).await
     }
 

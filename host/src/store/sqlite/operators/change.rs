@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use sqlx::Row;
 use sqlx::types::Json;
 
-use crate::delivery::{DeliveryId, Status};
+use crate::delivery::DeliveryId;
 use crate::store::sqlite::rows::{corrupt, hex, status};
 use crate::store::sqlite::transaction::Transaction;
 use crate::store::sqlite::writer::{Write, Writer};
@@ -46,7 +46,7 @@ impl Write for ChangeDeliveries {
         let mut to_change = Vec::new();
         let mut answer = |id: &DeliveryId| {
             let Some(status) = statuses.get_mut(id) else { return Changed::NotFound };
-            match status_after(*status, self.change) {
+            match self.change.status_after(*status) {
                 Some(changed) => {
                     *status = changed;
                     to_change.push(hex(id.0));
@@ -67,15 +67,5 @@ impl Write for ChangeDeliveries {
 
     fn makes_work(&self, answer: &Self::Answer) -> bool {
         matches!(self.change, Change::Redrive | Change::Release) && answer.contains(&Changed::Applied)
-    }
-}
-
-/// O3 to O5: the status that `change` leads to, or none if it is not allowed.
-fn status_after(status: Status, change: Change) -> Option<Status> {
-    match (change, status) {
-        (Change::Redrive, Status::Buried) | (Change::Release, Status::Pending | Status::Processing) => Some(Status::Pending),
-        (Change::Bury, Status::Pending | Status::Processing) => Some(Status::Buried),
-        (Change::Redrive, Status::Pending | Status::Processing | Status::Completed)
-        | (Change::Bury | Change::Release, Status::Completed | Status::Buried) => None,
     }
 }

@@ -11,15 +11,14 @@ use self::insert::insert;
 use super::transaction::Transaction;
 use super::trouble;
 use super::writer::Write;
-use crate::delivery::{NewEvent, is_valid_name};
+use crate::delivery::NewEvent;
+use crate::store::soundness::problem_of;
 use crate::store::{ErrorKind, Published, Result, StoreError};
 
 /// How many bytes of payload go into one statement, which holds them twice; a larger payload goes alone.
 const CHUNK_BYTES: usize = 4 << 20;
 /// The most events in one statement.
 const CHUNK_EVENTS: usize = 512;
-/// The largest payload: the limit of SQLite for a row is 1,000,000,000 bytes.
-const MAX_PAYLOAD_BYTES: usize = 512 << 20;
 
 /// Events to be stored.
 pub(super) struct Publish(pub(super) Vec<NewEvent>);
@@ -61,7 +60,7 @@ fn chunk_length(events: &[&NewEvent]) -> usize {
 }
 
 async fn store_chunk(transaction: &mut Transaction, events: &[&NewEvent]) -> sqlx::Result<Vec<Result<Published>>> {
-    let problems: Vec<Option<StoreError>> = events.iter().map(|event| problem_of(event)).collect();
+    let problems: Vec<Option<StoreError>> = events.iter().map(|event| problem_of(Publish::OPERATION, event)).collect();
     let sound: Vec<&NewEvent> = events.iter().zip(&problems).filter(|(_, problem)| problem.is_none()).map(|(event, _)| *event).collect();
     let mut stored = store_together(transaction, &sound).await?.into_iter();
     let unanswered = || StoreError::new(Publish::OPERATION, ErrorKind::Corrupt, "the event was neither stored nor found");
@@ -113,19 +112,4 @@ fn reject(error: sqlx::Error) -> sqlx::Result<StoreError> {
         return Err(error);
     }
     Ok(StoreError::new(Publish::OPERATION, ErrorKind::Corrupt, "SQLite refuses the event").with_source(error))
-}
-
-/// Why `event` is not stored, whatever the other backends could hold: an event must not depend on the store that it meets.
-fn problem_of(event: &NewEvent) -> Option<StoreError> {
-    let problem = if !is_valid_name(&event.tenant) {
-        format!("tenant: expected 1 to 64 characters of `A-Z a-z 0-9 _ -`, got `{}`", event.tenant.escape_debug())
-    } else if event.payload.len() > MAX_PAYLOAD_BYTES {
-        format!("payload: expected at most {MAX_PAYLOAD_BYTES} bytes, got {}", event.payload.len())
-    } else {
-        let headers = event.headers.iter().flat_map(|header| [("headers", Some(&header.name)), ("headers", Some(&header.value))]);
-        let texts = [("key", event.key.as_ref()), ("content_type", Some(&event.content_type)), ("dedup_id", event.dedup_id.as_ref())];
-        let field = texts.into_iter().chain(headers).find(|(_, text)| text.is_some_and(|text| text.contains('\0')))?.0;
-        format!("{field}: expected a text without NUL characters")
-    };
-    Some(StoreError::new(Publish::OPERATION, ErrorKind::Corrupt, problem))
 }

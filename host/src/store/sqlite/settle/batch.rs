@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::standing::Run;
 use crate::delivery::NewEvent;
-use crate::store::sqlite::attempt_records::{NewAttemptRecord, clean_message, clean_output};
+use crate::store::soundness::{clean_message, clean_output};
+use crate::store::sqlite::attempt_records::NewAttemptRecord;
 use crate::store::sqlite::rows::hex;
 use crate::store::sqlite::time::StoreTime;
 use crate::store::{Attempt, Settle, Settlement};

@@ -20,7 +20,7 @@ use self::command::{Command, Waiting};
 use self::task::Task;
 use super::transaction::Transaction;
 use super::trouble::Trouble;
-use super::work_signal::WorkSignal;
+use crate::store::work_signal::WorkSignal;
 use crate::store::{ErrorKind, Outcome, Result, StoreOptions};
 
 /// Writes that may wait; beyond it callers wait for a place, and time out there.

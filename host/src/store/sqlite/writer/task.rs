@@ -15,7 +15,7 @@ use crate::store::StoreOptions;
 use crate::store::sqlite::connect;
 use crate::store::sqlite::transaction::Transaction;
 use crate::store::sqlite::trouble::Trouble;
-use crate::store::sqlite::work_signal::WorkSignal;
+use crate::store::work_signal::WorkSignal;
 
 /// The most writes in one transaction, and the longest time for which it takes in more: what bounds the wait of a renewal, and of other
 /// processes for the lock.

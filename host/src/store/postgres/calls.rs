@@ -1,0 +1,139 @@
+//! One call to the server: a connection, a time limit, and an error that says what happened.
+//!
+//! Each call is a task that owns its connection. A caller that goes away does not drop a statement half-way; a call that takes too long closes
+//! its connection and never gives it back to the pool.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+
+use super::connect::Settings;
+use crate::store::{ErrorKind, Outcome, Result, StoreError, StoreOptions};
+
+/// Calls on one pool of connections. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Calls {
+    pool: PgPool,
+    call_timeout: Duration,
+    /// For messages: server and database, without the password.
+    server: String,
+}
+
+/// Why a call failed.
+enum Trouble {
+    NoConnection(sqlx::Error),
+    Failed(sqlx::Error),
+    TooLate,
+}
+
+impl Calls {
+    pub(super) fn new(settings: &Settings, options: &StoreOptions, max_connections: u32) -> Self {
+        let pool = PgPoolOptions::new()
+            .max_connections(max_connections.max(1))
+            .acquire_timeout(options.call_timeout)
+            .connect_lazy_with(settings.connect.clone());
+        Self { pool, call_timeout: options.call_timeout, server: settings.server.clone() }
+    }
+
+    pub(super) fn pool(&self) -> PgPool {
+        self.pool.clone()
+    }
+
+    /// Runs `work` on a connection.
+    pub(super) async fn run<T, F>(&self, operation: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send + 'static,
+    {
+        let (pool, call_timeout) = (self.pool.clone(), self.call_timeout);
+        let call = tokio::spawn(async move {
+            let mut connection = pool.acquire().await.map_err(Trouble::NoConnection)?;
+            match tokio::time::timeout(call_timeout, work(&mut connection)).await {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(error)) => {
+                    if error.as_database_error().is_none() {
+                        drop(connection.detach());
+                    }
+                    Err(Trouble::Failed(error))
+                }
+                Err(_) => {
+                    // Closing it makes the server roll back what it has not committed.
+                    drop(connection.detach());
+                    Err(Trouble::TooLate)
+                }
+            }
+        });
+        match call.await {
+            Ok(answer) => answer.map_err(|trouble| self.explain(operation, trouble)),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    fn explain(&self, operation: &'static str, trouble: Trouble) -> StoreError {
+        let server = &self.server;
+        match trouble {
+            Trouble::TooLate => {
+                let message = format!("{server} did not answer within {:?}", self.call_timeout);
+                StoreError::new(operation, ErrorKind::Timeout, message).with_outcome(Outcome::Unknown)
+            }
+            Trouble::NoConnection(error) => {
+                let (kind, message) = match code(&error).as_deref() {
+                    Some("28000" | "28P01" | "42501") => (ErrorKind::Misconfigured, format!("{server} denies access")),
+                    Some("3D000") => (ErrorKind::Misconfigured, format!("{server} has no such database")),
+                    Some(_) => (ErrorKind::Unavailable, format!("{server} refuses connections")),
+                    None if matches!(error, sqlx::Error::PoolTimedOut) => {
+                        (ErrorKind::Timeout, format!("no connection to {server} came free"))
+                    }
+                    None if matches!(error, sqlx::Error::PoolClosed) => {
+                        (ErrorKind::Unavailable, format!("the connection to {server} is closed"))
+                    }
+                    None => (ErrorKind::Unavailable, format!("{server} cannot be reached; is it running?")),
+                };
+                StoreError::new(operation, kind, message).with_source(error)
+            }
+            Trouble::Failed(error) => {
+                let outcome = if error.as_database_error().is_some() { Outcome::NotApplied } else { Outcome::Unknown };
+                let (kind, message) = explain_failure(&error, server);
+                StoreError::new(operation, kind, message).with_outcome(outcome).with_source(error)
+            }
+        }
+    }
+}
+
+fn explain_failure(error: &sqlx::Error, server: &str) -> (ErrorKind, String) {
+    let code = code(error);
+    match code.as_deref().map(|code| (code.get(..2).unwrap_or(code), code)) {
+        Some((_, "40001" | "40P01" | "55P03")) => (ErrorKind::Conflict, format!("another transaction on {server} was in the way")),
+        Some((_, "57014")) => (ErrorKind::Timeout, format!("the statement took too long on {server}")),
+        Some((_, "53100")) => (ErrorKind::Unavailable, format!("the disk of {server} is full")),
+        Some((_, "42501")) => (ErrorKind::Misconfigured, format!("{server} denies access to the schema `relaybus`")),
+        Some(("22" | "23", _)) => (ErrorKind::Corrupt, format!("{server} refuses a value")),
+        Some(("42" | "3F", _)) => (ErrorKind::Misconfigured, format!("the tables on {server} are not as expected")),
+        Some((_, "XX001" | "XX002")) => (ErrorKind::Corrupt, format!("{server} is damaged")),
+        Some(_) => (ErrorKind::Unavailable, format!("{server} refuses the statement for now")),
+        None if matches!(error, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_)) => {
+            (ErrorKind::Corrupt, format!("{server} holds a value that cannot be read"))
+        }
+        None if matches!(error, sqlx::Error::Configuration(_)) => (ErrorKind::Misconfigured, error.to_string()),
+        None => (ErrorKind::Unavailable, format!("the connection to {server} was lost")),
+    }
+}
+
+/// Whether an error is that of the one row that met it, so that trying each row alone is of use.
+pub(super) fn concerns_a_row(error: &sqlx::Error) -> bool {
+    code(error).is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+}
+
+/// Whether the same transaction is likely to succeed when it is tried again at once.
+pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
+    code(error).is_some_and(|code| code == "40001" || code == "40P01")
+}
+
+fn code(error: &sqlx::Error) -> Option<String> {
+    error.as_database_error()?.code().map(std::borrow::Cow::into_owned)
+}
