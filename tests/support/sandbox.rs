@@ -48,7 +48,7 @@ pub async fn load(engine: &Engine, name: &str) -> Component {
 }
 
 /// A first attempt of a delivery with this payload, nothing else about it being special.
-pub fn delivery(payload: impl ToString) -> ClaimedDelivery {
+pub fn delivery(payload: impl Into<String>) -> ClaimedDelivery {
     let event_id = EventId::new();
     ClaimedDelivery {
         id: DeliveryId::derive(event_id, "default", "guest"),
@@ -63,7 +63,7 @@ pub fn delivery(payload: impl ToString) -> ClaimedDelivery {
         published_at: chrono::Utc::now(),
         content_type: "application/json".to_owned(),
         headers: Vec::new(),
-        payload: payload.to_string().into(),
+        payload: payload.into().into(),
     }
 }
 
@@ -79,12 +79,12 @@ pub fn run_of(delivery: ClaimedDelivery) -> Run {
 }
 
 /// Runs the guest once on a delivery with this payload.
-pub async fn run(name: &str, payload: impl ToString) -> RunReport {
+pub async fn run(name: &str, payload: impl Into<String>) -> RunReport {
     guest(name).await.run(run_of(delivery(payload))).await
 }
 
 /// The same, with `change` made to the run.
-pub async fn run_with(name: &str, payload: impl ToString, change: impl FnOnce(&mut Run)) -> RunReport {
+pub async fn run_with(name: &str, payload: impl Into<String>, change: impl FnOnce(&mut Run)) -> RunReport {
     let mut run = run_of(delivery(payload));
     change(&mut run);
     guest(name).await.run(run).await

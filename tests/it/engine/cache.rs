@@ -19,7 +19,7 @@ async fn start(cache: &Path) -> Component {
 }
 
 fn entries(cache: &Path) -> Vec<PathBuf> {
-    fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().path()).collect()
+    fs::read_dir(cache).expect("a folder").map(|entry| entry.expect("an entry").path()).collect()
 }
 
 #[tokio::test]

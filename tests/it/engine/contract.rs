@@ -7,17 +7,13 @@ use relaybus_host::verdict::{Failure, NextStep, Reason, RunReport, Verdict};
 use relaybus_tests::sandbox::{delivery, guest, run, run_of, run_with};
 
 fn events(report: RunReport) -> Vec<NewEvent> {
-    match report.verdict {
-        Verdict::Ok { events } => events,
-        other => panic!("expected an ok, got {other:?}"),
-    }
+    let Verdict::Ok { events } = report.verdict else { panic!("expected an ok, got {report:?}") };
+    events
 }
 
 fn failure(report: RunReport) -> Failure {
-    match report.verdict {
-        Verdict::Failed(failure) => failure,
-        other => panic!("expected a failure, got {other:?}"),
-    }
+    let Verdict::Failed(failure) = report.verdict else { panic!("expected a failure, got {report:?}") };
+    failure
 }
 
 fn header(name: &str, value: &str) -> Header {

@@ -6,17 +6,13 @@ use relaybus_host::verdict::{Failure, NextStep, Reason, RunReport, Verdict};
 use relaybus_tests::sandbox::{run, run_with};
 
 fn failure(report: &RunReport) -> &Failure {
-    match &report.verdict {
-        Verdict::Failed(failure) => failure,
-        other => panic!("expected a failure, got {other:?}"),
-    }
+    let Verdict::Failed(failure) = &report.verdict else { panic!("expected a failure, got {report:?}") };
+    failure
 }
 
 fn trapped(report: &RunReport) -> (Reason, &str) {
-    match &report.verdict {
-        Verdict::Trapped { reason, message } => (*reason, message),
-        other => panic!("expected a trap, got {other:?}"),
-    }
+    let Verdict::Trapped { reason, message } = &report.verdict else { panic!("expected a trap, got {report:?}") };
+    (*reason, message)
 }
 
 #[tokio::test]

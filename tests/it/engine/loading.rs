@@ -5,9 +5,9 @@ use relaybus_tests::sandbox::{engine, guest};
 use relaybus_tests::{guests, sandbox};
 
 async fn refused(bytes: impl AsRef<[u8]>) -> LoadError {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("handler.wasm");
-    std::fs::write(&path, bytes).unwrap();
+    std::fs::write(&path, bytes).expect("a file");
     let engine = engine(relaybus_host::engine::EngineOptions { max_instances: 4, cache: None, ..sandbox::options() });
     let error = engine.load(&path).await.err().expect("a refusal");
     assert_eq!(error.path, path);
@@ -15,7 +15,7 @@ async fn refused(bytes: impl AsRef<[u8]>) -> LoadError {
 }
 
 async fn refused_text(component: &str) -> LoadError {
-    refused(wat::parse_str(component).unwrap()).await
+    refused(wat::parse_str(component).expect("a component")).await
 }
 
 fn assert_only(error: &LoadError, message: &str, hint: &str) {

@@ -14,14 +14,14 @@ async fn beside_a_neighbour(name: &str, payload: &str) -> (RunReport, Duration) 
     let (guest, noop) = (guest(name).await, guest("noop").await);
     let mut run = run_of(delivery(payload));
     run.timeout = TIMEOUT;
-    let mut running = tokio::spawn(async move { guest.run(run).await });
+    let running = tokio::spawn(async move { guest.run(run).await });
     let mut longest = Duration::ZERO;
     loop {
         let neighbour = noop.run(run_of(delivery("null"))).await;
         assert!(matches!(neighbour.verdict, Verdict::Ok { .. }), "{neighbour:?}");
         longest = longest.max(neighbour.ran_for);
         if running.is_finished() {
-            return ((&mut running).await.unwrap(), longest);
+            return (running.await.expect("a run"), longest);
         }
     }
 }
