@@ -27,22 +27,11 @@ fn main() {
     });
 }
 
-/// Fresh instance, call and drop, as the engine itself measures it; and the same with the hand-over between the two runtimes.
+/// Fresh instance, call and drop as the caller sees it: the hand-over to the guests' threads and back is part of it.
 async fn fresh_runs() {
     let noop = load(&engine(options()), "noop").await;
-    let (mut inside, mut outside) = (Vec::with_capacity(N_RUNS), Vec::with_capacity(N_RUNS));
-    for n in 0..N_WARM_UP + N_RUNS {
-        let run = run_of(delivery("null"));
-        let started_at = Instant::now();
-        let report = noop.run(run).await;
-        if n >= N_WARM_UP {
-            outside.push(started_at.elapsed());
-            inside.push(report.ran_for);
-        }
-        assert!(matches!(report.verdict, Verdict::Ok { .. }), "{report:?}");
-    }
-    print("no-op: fresh instance, call, drop", inside);
-    print("the same as its caller sees it", outside);
+    no_ops(noop.clone(), N_WARM_UP).await;
+    print("no-op: fresh instance, call, drop", no_ops(noop, N_RUNS).await);
 }
 
 /// No-ops a second with as many at a time as keep the guests' threads busy.
