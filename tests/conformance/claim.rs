@@ -149,7 +149,7 @@ case!(c4_a_retry_that_is_not_due_is_not_handed_out, |t| async move {
 
 case!(c5_r24_claims_go_by_due_time, |t| async move {
     let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
-    let delayed = t.publish(NewEvent { delay: Duration::from_millis(50), ..event("order.created") }).await.event;
+    let delayed = t.publish(NewEvent { delay: Duration::from_millis(500), ..event("order.created") }).await.event;
     let due_at = t.list(List::default()).await[0].due_at;
     let at_once = t.publish(event("order.created")).await.event;
     until("both are due", || async { (Some(t.now().await) > due_at).then_some(()) }).await;
