@@ -38,7 +38,8 @@ if ! rustc --print target-libdir --target wasm32-wasip2 2>/dev/null | xargs -r t
 fi
 
 step "Building the host and the handlers (the first time takes some minutes)"
-cargo build --locked "${build_options[@]}" --package relaybus-host
+# Of the whole workspace, so that the tests build nothing twice.
+cargo build --locked "${build_options[@]}" --workspace --bins
 cargo build --locked --release --target wasm32-wasip2 --package order-mailer --package triage --package triage-counter
 
 # `publish` and `run` below find the store by this variable.

@@ -34,7 +34,7 @@ cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- --deny warnings
 
 step "build"
-cargo build --locked --package relaybus-host
+cargo build --locked --workspace --bins
 
 step "tests"
 cargo test --workspace --locked

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod store;
 pub mod engine;
 pub mod dispatch;
+pub mod retention;
 pub mod config;
 pub mod cli;
 pub mod telemetry;

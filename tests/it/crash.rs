@@ -38,6 +38,19 @@ impl Place {
         }
     }
 
+    async fn until_completed(&self, n: usize) {
+        let deadline = std::time::Instant::now() + Duration::from_secs(120);
+        loop {
+            let handlers = self.opened.operators.list_handlers().await.unwrap();
+            let n_completed = handlers.iter().map(|handler| handler.completed).sum::<u64>();
+            if n_completed == n as u64 {
+                return;
+            }
+            assert!(std::time::Instant::now() < deadline, "expected {n} completed deliveries, got {n_completed}");
+            relaybus_tests::pause().await;
+        }
+    }
+
     async fn deliveries(&self, status: Option<Status>) -> Vec<DeliverySummary> {
         self.opened.operators.list(List { status, limit: 10_000, ..List::default() }).await.unwrap()
     }
@@ -127,4 +140,38 @@ async fn r22_ten_thousand_deliveries_are_drained_by_two_hosts_on_one_file() {
     assert_eq!(deliveries.len(), N);
     assert!(deliveries.iter().all(|delivery| delivery.status == Status::Completed && delivery.attempts == 1));
     assert!(took < Duration::from_secs(120));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_drains_ten_thousand_deliveries_does_not_grow_and_ends_on_sigterm() {
+    const WARM_UP: usize = 2_000;
+    const N: usize = 10_000;
+    let place = Place::new("noop").await;
+    let component = guests::component("noop");
+    let mut host = host::command(place.folder.path(), &["run", component.to_str().unwrap()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    place.publish("noop.a", (0..WARM_UP).map(|n| n.to_string())).await;
+    place.until_completed(WARM_UP).await;
+    let before = resident_kib(host.id());
+
+    let started = std::time::Instant::now();
+    place.publish("noop.a", (0..N).map(|n| n.to_string())).await;
+    place.until_completed(WARM_UP + N).await;
+    let rate = N as f64 / started.elapsed().as_secs_f64();
+    let after = resident_kib(host.id());
+    println!("published and drained {N} deliveries: {rate:.0} a second; resident {before} KiB before, {after} KiB after");
+    assert!(after < before + 48 * 1024, "resident memory grew from {before} to {after} KiB");
+
+    rustix::process::kill_process(rustix::process::Pid::from_child(&host), rustix::process::Signal::TERM).unwrap();
+    assert_eq!(host.wait().unwrap().code(), Some(0), "a stop in order");
+}
+
+/// Memory that the process holds right now.
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }

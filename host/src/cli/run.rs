@@ -14,7 +14,8 @@ use super::{Context, name};
 use crate::config::Config;
 use crate::delivery::DEFAULT_TENANT;
 use crate::dispatch::{Counts, Dispatcher, DispatcherOptions, Served, StopReport};
-use crate::store::{Backlog, Store};
+use crate::retention;
+use crate::store::{Backlog, OpenStore, Store};
 
 /// How often `--until-idle` says what it waits for.
 const SAY_AGAIN: Duration = Duration::from_secs(5);
@@ -58,15 +59,12 @@ pub(super) async fn run(arguments: Arguments, context: &mut Context) -> CommandR
     let handlers = accept(loaded, arguments.keep_going)?;
     warn_of_absent_handlers(&context.config, &handlers);
 
-    let store = context.open_store().await?.store;
+    let OpenStore { store, operators } = context.open_store().await?;
     let dispatcher = Dispatcher::start(store.clone(), handlers, options(&context.config)).await.map_err(Failure::from)?;
-    let stop = if arguments.until_idle {
-        tokio::select! {
-            () = dispatcher.until_idle(Waiting::default().into_callback()) => Stop::Idle,
-            signal = signals.next() => Stop::Signal(signal),
-        }
-    } else {
-        Stop::Signal(signals.next().await)
+    let stop = tokio::select! {
+        () = dispatcher.until_idle(Waiting::default().into_callback()), if arguments.until_idle => Stop::Idle,
+        signal = signals.next() => Stop::Signal(signal),
+        () = retention::keep(operators.as_ref(), context.config.retention) => unreachable!("it goes on for ever"),
     };
     if let Stop::Signal(signal) = stop {
         tracing::info!(signal, "signal received: stopping; a second one ends it at once");

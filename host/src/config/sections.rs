@@ -101,13 +101,13 @@ pub struct EngineSettings {
 
 impl Default for EngineSettings {
     fn default() -> Self {
-        Self { guest_threads: None, tick: 10 * MILLISECOND, cache_dir: None, stack_bytes: 1024 * 1024, pooling: Pooling::Auto }
+        Self { guest_threads: None, tick: 5 * MILLISECOND, cache_dir: None, stack_bytes: 1024 * 1024, pooling: Pooling::Auto }
     }
 }
 
 pub(super) const ENGINE: Keys<EngineSettings> = &[
     Key { name: "guest_threads", set: |to, from| from.count(0..=1_024).map(|value| to.guest_threads = (value > 0).then_some(value)) },
-    Key { name: "tick", set: |to, from| from.duration(MILLISECOND..=MILLISECOND * 10, "10ms").map(|value| to.tick = value) },
+    Key { name: "tick", set: |to, from| from.duration(MILLISECOND..=MILLISECOND * 10, "5ms").map(|value| to.tick = value) },
     Key {
         name: "cache_dir",
         set: |to, from| {

@@ -48,7 +48,7 @@ impl Default for EngineOptions {
         Self {
             max_instances: 128,
             stack_bytes: 1024 * 1024,
-            tick: Duration::from_millis(10),
+            tick: Duration::from_millis(5),
             worker_threads: 0,
             cache: None,
             pooling: Pooling::Auto,
