@@ -4,6 +4,7 @@ use relaybus_sdk::bindings::exports::relaybus::handler::{describe, handler};
 use relaybus_sdk::bindings::relaybus::handler::types::{Delivery, Entry, Failure};
 use relaybus_sdk::bindings::relaybus::handler::{context, publisher};
 
+#[cfg_attr(not(target_family = "wasm"), expect(dead_code, reason = "only exported from a component"))]
 struct GrabsInDescribe;
 
 impl describe::Guest for GrabsInDescribe {
