@@ -9,3 +9,5 @@ mod leases;
 mod stop;
 #[path = "dispatch/lost_replies.rs"]
 mod lost_replies;
+#[path = "dispatch/postgres.rs"]
+mod postgres;

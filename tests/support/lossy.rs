@@ -16,6 +16,8 @@ use relaybus_host::store::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     Claim,
+    /// Of the first claim; and reading it back fails until `n` replies are lost.
+    ClaimAndReadBack,
     Settle,
 }
 
@@ -54,9 +56,14 @@ impl Store for Lossy {
     }
     async fn claim(&self, request: Claim) -> Result<Claimed> {
         let reply = self.inner.claim(request).await?;
-        if reply.deliveries.is_empty() { Ok(reply) } else { self.lose(Verb::Claim, reply) }
+        let verb = if self.verb == Verb::ClaimAndReadBack { Verb::ClaimAndReadBack } else { Verb::Claim };
+        if reply.deliveries.is_empty() { Ok(reply) } else { self.lose(verb, reply) }
     }
     async fn recover_claim(&self, token: LeaseToken) -> Result<Claimed> {
+        if self.verb == Verb::ClaimAndReadBack {
+            // The connection is still down: nothing was asked, so nothing was applied.
+            self.lose(Verb::ClaimAndReadBack, ()).map_err(|error| error.with_outcome(Outcome::NotApplied))?;
+        }
         self.inner.recover_claim(token).await
     }
     async fn extend_leases(&self, request: ExtendLeases) -> Result<Vec<Renewal>> {

@@ -1,4 +1,4 @@
-//! A host within the test: one store file, one engine, and as many dispatchers as the test asks for.
+//! A host within the test: one database, one engine, and as many dispatchers as the test asks for.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -8,9 +8,10 @@ use relaybus_host::config::HandlerSettings;
 use relaybus_host::delivery::{DeliveryId, EventId, NewEvent};
 use relaybus_host::dispatch::{Dispatcher, DispatcherOptions, Served};
 use relaybus_host::engine::{Engine, EngineOptions};
-use relaybus_host::store::{self, DeliverySummary, List, OpenStore, Store, StoreOptions};
+use relaybus_host::store::{self, Backend, DeliverySummary, List, OpenStore, Store, StoreOptions};
 
 use crate::guests;
+use crate::stores::Database;
 
 /// Longer than anything here should take, on a machine that others use too.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,15 +29,25 @@ fn engine() -> &'static Engine {
 pub struct Rig {
     pub opened: OpenStore,
     pub url: String,
-    _folder: tempfile::TempDir,
+    database: Database,
 }
 
 impl Rig {
     pub async fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let url = format!("sqlite:{}", folder.path().join("relaybus.db").display());
-        let opened = store::open(&url, StoreOptions::default()).await.expect("a fresh store");
-        Self { opened, url, _folder: folder }
+        Self::on(Backend::Sqlite).await
+    }
+
+    pub async fn on(backend: Backend) -> Self {
+        let database = Database::create(backend).await.expect("a database");
+        let url = database.url.clone();
+        let opened = store::open(&url, StoreOptions::default()).await.expect("an open store");
+        Self { opened, url, database }
+    }
+
+    /// Closes the store and removes its database. A file goes by itself as well.
+    pub async fn remove(self) {
+        self.opened.store.close().await;
+        self.database.remove().await;
     }
 
     /// The guest as a handler, with `change` made to the settings that its own options give.

@@ -44,6 +44,8 @@ pub(super) struct ClaimAnswer {
     sent_at: Instant,
     token: LeaseToken,
     limit: u32,
+    /// Whether this is what an earlier claim has leased, whose own reply was lost.
+    is_read_back: bool,
     result: store::Result<Claimed>,
 }
 
@@ -115,7 +117,10 @@ impl Worker {
         self.claiming.was_woken = false;
         let store = self.store.clone();
         let (sent_at, token, limit) = (Instant::now(), claim.token, claim.limit);
-        self.tasks.push(async move { Event::Claimed(ClaimAnswer { sent_at, token, limit, result: store.claim(claim).await }) }.boxed());
+        self.tasks.push(
+            async move { Event::Claimed(ClaimAnswer { sent_at, token, limit, is_read_back: false, result: store.claim(claim).await }) }
+                .boxed(),
+        );
     }
 
     /// Listens for work from before a claim is sent until after it has answered, so that nothing published meanwhile is missed.
@@ -184,7 +189,7 @@ impl Worker {
 
     pub(super) fn on_claimed(&mut self, answer: ClaimAnswer) {
         self.claiming.is_in_flight = false;
-        let ClaimAnswer { sent_at, token, limit, result } = answer;
+        let ClaimAnswer { sent_at, token, limit, is_read_back, result } = answer;
         let claimed = match result {
             Ok(claimed) => claimed,
             Err(error) => {
@@ -192,7 +197,10 @@ impl Worker {
                 let n_failures = self.claiming.n_failures;
                 tracing::warn!(n_failures, error = &error as &dyn std::error::Error, "claim failed");
                 let delay = backoff(n_failures, LONGEST_BACKOFF);
-                if error.outcome == Outcome::Unknown && !(sent_at + self.options.lease_duration).has_passed() && self.drain.is_none() {
+                // Reading back is repeated whatever its own error: it is the claim whose outcome is unknown.
+                let may_hold_leases =
+                    (is_read_back || error.outcome == Outcome::Unknown) && !(sent_at + self.options.lease_duration).has_passed();
+                if may_hold_leases && self.drain.is_none() {
                     self.read_claim_back(sent_at, token, limit, delay);
                 } else {
                     self.claiming.next_at = Timer::now() + delay;
@@ -219,7 +227,7 @@ impl Worker {
         self.tasks.push(
             async move {
                 tokio::time::sleep(delay).await;
-                Event::Claimed(ClaimAnswer { sent_at, token, limit, result: store.recover_claim(token).await })
+                Event::Claimed(ClaimAnswer { sent_at, token, limit, is_read_back: true, result: store.recover_claim(token).await })
             }
             .boxed(),
         );
