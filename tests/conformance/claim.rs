@@ -75,6 +75,27 @@ case!(c3_only_deliveries_of_the_named_handlers, |t| async move {
     assert_eq!(t.claim(claim(mailer)).await.deliveries.len(), 2);
 });
 
+case!(c3_many_handlers_are_served_by_one_claim, |t| async move {
+    let mut handlers = Vec::new();
+    for n in 0..100 {
+        handlers.push(t.subscribe(handler(&format!("handler-{n}"), &["order.*"])).await);
+    }
+    t.publish(event("order.created")).await;
+
+    let sizes = [t.claim(claim_for(&handlers).limit(30)).await, t.claim(claim_for(&handlers)).await];
+
+    assert_eq!(sizes.map(|claimed| claimed.deliveries.len()), [30, 70]);
+});
+
+case!(c3_a_handler_that_is_not_there_has_nothing_and_does_no_harm, |t| async move {
+    let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
+    t.publish(event("order.created")).await;
+
+    let claimed = t.claim(claim_for(&[HandlerId(-1), mailer, HandlerId(i64::MAX)])).await;
+
+    assert_eq!(claimed.deliveries.len(), 1);
+});
+
 /// How long a claim takes: the best of a few, so that a busy machine cannot spoil it.
 async fn shortest_claim(t: &Test, of: HandlerId) -> Duration {
     let mut shortest = Duration::MAX;
@@ -128,7 +149,7 @@ case!(c4_a_retry_that_is_not_due_is_not_handed_out, |t| async move {
 
 case!(c5_r24_claims_go_by_due_time, |t| async move {
     let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
-    let delayed = t.publish(NewEvent { delay: Duration::from_millis(50), ..event("order.created") }).await.event;
+    let delayed = t.publish(NewEvent { delay: Duration::from_millis(500), ..event("order.created") }).await.event;
     let due_at = t.list(List::default()).await[0].due_at;
     let at_once = t.publish(event("order.created")).await.event;
     until("both are due", || async { (Some(t.now().await) > due_at).then_some(()) }).await;

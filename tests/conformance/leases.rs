@@ -52,6 +52,12 @@ case!(l1_the_answers_are_in_the_order_of_the_request, |t| async move {
     assert_eq!(renewals, expected);
 });
 
+case!(l1_the_same_lease_twice_in_one_batch_is_renewed_twice, |t| async move {
+    let (_, held) = t.hold_one("mailer").await;
+
+    assert_eq!(t.extend_all(vec![held.lease, held.lease], LONG).await, [Renewal::Renewed; 2]);
+});
+
 case!(l2_r11_a_lease_that_is_not_ours_is_lost_and_nothing_is_changed, |t| async move {
     let (_, held) = t.hold_one("mailer").await;
     let before = t.show(held.delivery.id).await.lease_expires_at;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use relaybus_host::delivery::{EventId, Header, NewEvent};
+use relaybus_host::delivery::{Header, NewEvent};
 use relaybus_host::store::{List, Subscribe};
 
 use crate::harness::{LONG, PATIENCE, case};
@@ -132,6 +132,29 @@ case!(p5_the_same_event_again_stores_nothing_and_answers_as_the_first_time, |t| 
     assert!(ids(&t.claim(claim(mailer)).await).is_empty());
 });
 
+case!(p5_the_same_event_twice_in_one_batch_is_stored_once, |t| async move {
+    let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
+    let sent = event("order.created");
+
+    let published = t.publish_all(vec![sent.clone(), event("order.paid"), sent]).await;
+
+    assert_eq!(published[2], published[0]);
+    assert_eq!(t.claim(claim(mailer)).await.deliveries.len(), 2);
+});
+
+case!(p5_the_same_event_from_several_processes_at_once_is_stored_once, |t| async move {
+    t.subscribe(handler("mailer", &["order.*"])).await;
+    let sent: Vec<_> = std::iter::repeat_with(|| event("order.created")).take(50).collect();
+    let backwards: Vec<_> = sent.iter().rev().cloned().collect();
+    let (one, other) = (t.reopen().await, t.reopen().await);
+
+    let (first, mut second) = tokio::join!(one.publish_all(sent), other.publish_all(backwards));
+
+    second.reverse();
+    assert_eq!(first, second);
+    assert_eq!(t.list(List::default()).await.len(), 50);
+});
+
 case!(p6_an_event_that_nobody_subscribes_to_is_accepted_and_fans_out_to_nothing, |t| async move {
     let published = t.publish(event("order.created")).await;
     let mailer = t.subscribe(handler("mailer", &[">"])).await;
@@ -152,16 +175,35 @@ case!(p7_r23_an_event_that_cannot_be_stored_is_rejected_by_itself, |t| async mov
 
 case!(p7_texts_with_a_nul_are_kept_whole_or_rejected_by_themselves, |t| async move {
     let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
-    let header = Header { name: "trace".to_owned(), value: "a\0b".to_owned() };
-    let odd = NewEvent { headers: vec![header.clone()], ..event("order.created") };
-    let odd_id: EventId = odd.id;
+    let nul = || "a\0b".to_owned();
+    let odd = vec![
+        NewEvent { key: Some(nul()), ..event("order.created") },
+        NewEvent { content_type: nul(), ..event("order.created") },
+        NewEvent { dedup_id: Some(nul()), ..event("order.created") },
+        NewEvent { headers: vec![Header { name: "trace".to_owned(), value: nul() }], ..event("order.created") },
+        NewEvent { headers: vec![Header { name: nul(), value: "trace".to_owned() }], ..event("order.created") },
+        event("order.created"),
+    ];
 
-    let published = t.store.publish(vec![odd, event("order.created")]).await.expect("the batch is answered");
+    let published = t.store.publish(odd.clone()).await.expect("the batch is answered");
 
     let claimed = t.claim(claim(mailer)).await.deliveries;
-    let kept = claimed.iter().find(|delivery| delivery.event_id == odd_id);
+    assert!(published[5].is_ok());
+    for (sent, published) in odd.iter().zip(&published) {
+        let kept = claimed.iter().find(|delivery| delivery.event_id == sent.id);
+        let kept = kept.map(|delivery| (&delivery.key, &delivery.content_type, &delivery.headers));
+        assert_eq!(kept, published.is_ok().then_some((&sent.key, &sent.content_type, &sent.headers)));
+    }
+});
+
+case!(p7_a_delay_beyond_all_time_is_kept_or_rejected_by_itself, |t| async move {
+    let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
+    let endless = NewEvent { delay: Duration::MAX, ..event("order.created") };
+
+    let published = t.store.publish(vec![endless, event("order.paid")]).await.expect("the batch is answered");
+
     assert!(published[1].is_ok());
-    assert_eq!(kept.map(|delivery| delivery.headers.clone()), published[0].is_ok().then(|| vec![header]));
+    assert_eq!(t.hold(claim(mailer)).await.delivery.event_id, published[1].as_ref().expect("it is accepted").event);
 });
 
 case!(p8_a_publish_wakes_an_idle_worker_of_the_same_process, |t| async move {

@@ -216,6 +216,16 @@ case!(t8_texts_are_cleaned_of_what_the_store_refuses, |t| async move {
     assert!(message.starts_with("before") && message.contains("after \u{1F600}") && output.contains('y'), "got `{message}` and `{output}`");
 });
 
+case!(t8_a_very_long_text_does_not_fail_the_settlement, |t| async move {
+    let (_, held) = t.hold_one("mailer").await;
+    let report = AttemptReport { output: "ö".repeat(1 << 20), ..report(&"ä".repeat(1 << 20)) };
+
+    let settled = t.settle(Settlement { lease: held.lease, settle: Settle::Bury, report: Some(report) }).await;
+
+    assert_eq!(settled, Settled::Applied);
+    assert!(t.show(held.delivery.id).await.message.expect("a message").starts_with("ää"));
+});
+
 case!(t8_a_release_with_a_report_keeps_both_the_record_and_the_attempt, |t| async move {
     let (mailer, held) = t.hold_one("mailer").await;
     let report = AttemptReport { reason: Reason::HostFault, ..report("no slot") };
@@ -250,6 +260,24 @@ case!(t9_what_could_not_be_stored_is_never_told_as_applied, |t| async move {
 
     assert!(settled.iter().all(Result::is_err), "expected two errors, got {settled:?}");
     assert_eq!(t.show(held.delivery.id).await.status, Status::Processing);
+});
+
+case!(t9_a_delay_beyond_all_time_is_kept_or_fails_by_itself, |t| async move {
+    let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
+    t.publish_many("order.created", 3).await;
+    let all = claim(mailer);
+    let token = all.token;
+    let leases: Vec<_> = ids(&t.claim(all).await).into_iter().map(|delivery| Lease { delivery, token }).collect();
+    let batch = vec![reschedule(leases[0], Duration::MAX), release_after(leases[1], Duration::MAX), complete(leases[2])];
+
+    let settled = t.store.settle(batch).await.expect("the batch is answered");
+
+    assert!(matches!(settled[2], Ok(Settled::Applied)), "{settled:?}");
+    for (lease, settled) in leases.iter().zip(&settled).take(2) {
+        let expected = if settled.is_ok() { Status::Pending } else { Status::Processing };
+        assert_eq!(t.show(lease.delivery).await.status, expected, "after {settled:?}");
+    }
+    assert!(t.claim(claim(mailer)).await.deliveries.is_empty());
 });
 
 case!(t9_nothing_to_settle_is_no_error, |t| async move {

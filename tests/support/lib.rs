@@ -4,6 +4,7 @@ pub mod guests;
 pub mod host;
 pub mod lossy;
 pub mod rig;
+pub mod sandbox;
 pub mod servers;
 pub mod stores;
 

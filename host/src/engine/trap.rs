@@ -1,5 +1,6 @@
 //! From the error of a call to the named reason on the delivery's record.
 
+use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
 
@@ -10,6 +11,10 @@ use crate::verdict::{Reason, Verdict};
 
 /// The longest message that is kept, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 * 1024;
+
+/// How far below zero a stack may reach at once. More than any guest's whole stack, and little of the address space.
+const LARGEST_FRAME_BYTES: u64 = 16 * 1024 * 1024;
+const STACK_MESSAGE: &str = "calls were nested deeper than the stack allows";
 
 /// What the error of a call says about the run.
 pub(super) fn verdict(error: &wasmtime::Error, limiter: &Limiter, output: &Output) -> Verdict {
@@ -24,12 +29,12 @@ pub(super) fn verdict(error: &wasmtime::Error, limiter: &Limiter, output: &Outpu
 }
 
 fn reason(error: &wasmtime::Error, limiter: &Limiter, output: &Output) -> (Reason, String) {
-    // wasmtime has no type for these two; the texts are held by tests.
+    // wasmtime has no public type for these; tests with real guests hold the texts.
     let text = format!("{error:#}");
-    if text.contains("fuel allocated for hostcalls") {
+    if text.contains("fuel allocated for hostcalls has been exhausted") {
         return (Reason::HostCallLimit, "passed more data to one host call than `host_call_data` allows".to_owned());
     }
-    if text.contains("resource handle") || text.contains("resource table has no free keys") || text.contains("too many handles") {
+    if text.contains("store handle limit exceeded") || matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
         return (Reason::HandleLimit, "held more resource handles than `handles` allows".to_owned());
     }
     match limiter.refused {
@@ -48,10 +53,25 @@ fn reason(error: &wasmtime::Error, limiter: &Limiter, output: &Output) -> (Reaso
         return (Reason::Trap, format!("called exit({code}): a handler returns instead"));
     }
     match error.downcast_ref::<Trap>() {
-        Some(Trap::StackOverflow) => (Reason::StackLimit, "calls were nested deeper than the stack allows".to_owned()),
+        Some(Trap::StackOverflow) => (Reason::StackLimit, STACK_MESSAGE.to_owned()),
+        Some(Trap::MemoryOutOfBounds) if fault_address(&text).is_some_and(is_below_zero) => (Reason::StackLimit, STACK_MESSAGE.to_owned()),
         Some(trap) => (Reason::Trap, trap.to_string()),
         None => (Reason::Trap, text),
     }
+}
+
+/// The address in wasmtime's `memory fault at wasm address 0x...`.
+fn fault_address(text: &str) -> Option<u64> {
+    let (_, rest) = text.split_once("memory fault at wasm address 0x")?;
+    let digits = rest.split(|digit: char| !digit.is_ascii_hexdigit()).next()?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// Compilers put a guest's own stack at the start of its memory, growing towards 0. What overflows it wraps around to the end of the address
+/// space, or just beyond it where the instruction adds an offset: no memory of a handler reaches there.
+fn is_below_zero(address: u64) -> bool {
+    const END: u64 = 1 << 32;
+    address.abs_diff(END) <= LARGEST_FRAME_BYTES
 }
 
 /// Cuts a text at a character's end.

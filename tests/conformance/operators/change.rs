@@ -2,7 +2,7 @@
 
 use relaybus_host::delivery::{DeliveryId, Status};
 use relaybus_host::lease::Renewal;
-use relaybus_host::store::{Change, Changed, Settled};
+use relaybus_host::store::{Change, Changed, Settled, Subscribe};
 
 use super::one_of_each;
 use crate::harness::{LONG, case};
@@ -21,6 +21,19 @@ case!(o3_a_redrive_starts_over, |t| async move {
     assert_eq!((shown.status, shown.attempts, shown.crashes, shown.settled_at), (Status::Pending, 0, 0, None));
     let again = t.hold(claim(mailer)).await.delivery;
     assert_eq!((again.id, again.attempt, again.crashes, again.snoozes), (held.delivery.id, 1, 0, 0));
+});
+
+case!(o3_r8_what_was_buried_for_its_crashes_is_handed_out_like_any_other_once_redriven, |t| async move {
+    let mailer = t.subscribe(Subscribe { max_crashes: 2, ..handler("mailer", &["order.*"]) }).await;
+    t.publish(event("order.created")).await;
+    t.crash(claim(mailer)).await;
+    let held = t.crash(claim(mailer)).await;
+    assert_eq!(t.claim(claim(mailer)).await.buried.len(), 1);
+
+    assert_eq!(t.change(held.delivery.id, Change::Redrive).await, Changed::Applied);
+
+    let again = t.hold(claim(mailer)).await.delivery;
+    assert_eq!((again.attempt, again.crashes), (1, 0));
 });
 
 case!(o3_only_a_buried_delivery_is_redriven, |t| async move {

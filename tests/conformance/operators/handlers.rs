@@ -5,7 +5,7 @@ use relaybus_host::store::{Backlog, ErrorKind, List, RemoveHandler, Settled, Sub
 
 use super::one_of_each;
 use crate::harness::case;
-use crate::words::{complete, event, handler};
+use crate::words::{claim, complete, event, handler};
 
 fn remove(name: &str, unfinished: Unfinished) -> RemoveHandler {
     RemoveHandler { tenant: "default".to_owned(), name: name.to_owned(), unfinished }
@@ -77,6 +77,16 @@ case!(o10_unfinished_deliveries_are_buried_if_that_is_wanted, |t| async move {
             .all(|delivery| delivery.status == Status::Buried && delivery.reason.as_deref() == Some("operator"))
     );
     assert_eq!(t.publish(event("order.created")).await.n_deliveries, 0);
+});
+
+case!(o10_a_removed_handler_may_subscribe_again, |t| async move {
+    t.subscribe(handler("mailer", &["order.*"])).await;
+    t.operators.remove_handler(remove("mailer", Unfinished::Refuse)).await.expect("the handler is removed");
+
+    let again = t.subscribe(handler("mailer", &["order.*"])).await;
+
+    assert_eq!(t.publish(event("order.created")).await.n_deliveries, 1);
+    assert_eq!(t.claim(claim(again)).await.deliveries.len(), 1);
 });
 
 case!(o10_a_handler_of_another_tenant_is_left_alone, |t| async move {

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 use uuid::Uuid;
@@ -105,7 +106,7 @@ async fn insert_in_savepoint(
 
 async fn insert(connection: &mut PgConnection, events: &[&NewEvent], subscriptions: &Subscriptions) -> sqlx::Result<Vec<Published>> {
     let subscribers: Vec<Vec<&Subscriber>> = events.iter().map(|event| subscribers(subscriptions, event)).collect();
-    let new = insert_events(connection, events, &subscribers).await?;
+    let (new, published_at) = insert_events(connection, events, &subscribers).await?;
     let known = if new.len() < events.len() { known(connection, events).await? } else { BTreeMap::new() };
     let mut answers = Vec::with_capacity(events.len());
     let mut to_deliver = Vec::new();
@@ -120,7 +121,9 @@ async fn insert(connection: &mut PgConnection, events: &[&NewEvent], subscriptio
             answers.push(Published { event: EventId(id), n_deliveries, is_duplicate: id != event.id.0 });
         }
     }
-    insert_deliveries(connection, &to_deliver).await?;
+    if let Some(published_at) = published_at {
+        insert_deliveries(connection, &to_deliver, published_at).await?;
+    }
     Ok(answers)
 }
 
@@ -155,11 +158,12 @@ async fn subscriptions(connection: &mut PgConnection, events: &[&NewEvent]) -> s
     Ok(subscriptions)
 }
 
+/// The ids that were not there before, and when they were published.
 async fn insert_events(
     connection: &mut PgConnection,
     events: &[&NewEvent],
     subscribers: &[Vec<&Subscriber>],
-) -> sqlx::Result<HashSet<Uuid>> {
+) -> sqlx::Result<(HashSet<Uuid>, Option<DateTime<Utc>>)> {
     let headers: Vec<String> = events
         .iter()
         .map(|event| serde_json::to_string(&event.headers).map_err(|error| sqlx::Error::Encode(error.into())))
@@ -176,7 +180,10 @@ async fn insert_events(
         .bind(events.iter().map(|event| &event.payload[..]).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
-    rows.iter().map(|row| row.try_get("id")).collect()
+    // The same for all: it is the time of the statement.
+    let published_at = rows.first().map(|row| row.try_get("published_at")).transpose()?;
+    let new = rows.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<_>>()?;
+    Ok((new, published_at))
 }
 
 /// By place: the id of the event that was there before, and its deliveries.
@@ -196,7 +203,11 @@ async fn known(connection: &mut PgConnection, events: &[&NewEvent]) -> sqlx::Res
     Ok(known)
 }
 
-async fn insert_deliveries(connection: &mut PgConnection, deliveries: &[(&NewEvent, &Subscriber)]) -> sqlx::Result<()> {
+async fn insert_deliveries(
+    connection: &mut PgConnection,
+    deliveries: &[(&NewEvent, &Subscriber)],
+    published_at: DateTime<Utc>,
+) -> sqlx::Result<()> {
     if deliveries.is_empty() {
         return Ok(());
     }
@@ -211,6 +222,7 @@ async fn insert_deliveries(connection: &mut PgConnection, deliveries: &[(&NewEve
         .bind(deliveries.iter().map(|(event, _)| event.key.as_deref()).collect::<Vec<_>>())
         .bind(deliveries.iter().map(|(event, _)| i64::try_from(event.payload.len()).unwrap_or(i64::MAX)).collect::<Vec<_>>())
         .bind(deliveries.iter().map(|(event, _)| micros(event.delay)).collect::<Vec<_>>())
+        .bind(published_at)
         .execute(connection)
         .await?;
     Ok(())

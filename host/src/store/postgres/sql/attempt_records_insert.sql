@@ -16,5 +16,5 @@ trimmed as (
 insert into relaybus.attempt_records (delivery_id, n, tenant, attempt, worker, started_at, ended_at, reason, message, output)
 select
     delivery_id, n_before + 1, tenant, attempt, worker,
-    clock_timestamp() - ran_for_us * interval '1 microsecond', clock_timestamp(), reason, message, output
+    statement_timestamp() - ran_for_us * interval '1 microsecond', statement_timestamp(), reason, message, output
 from added;

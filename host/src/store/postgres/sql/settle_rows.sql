@@ -5,16 +5,16 @@ update relaybus.deliveries as delivery
 set status = case run.verb when 'complete' then 'completed' when 'bury' then 'buried' else 'pending' end,
     due_at = case
         when run.verb in ('complete', 'bury') then null
-        else coalesce(clock_timestamp() + run.delay_us * interval '1 microsecond', delivery.ready_at)
+        else coalesce(statement_timestamp() + run.delay_us * interval '1 microsecond', delivery.ready_at)
     end,
-    ready_at = coalesce(clock_timestamp() + run.delay_us * interval '1 microsecond', delivery.ready_at),
+    ready_at = coalesce(statement_timestamp() + run.delay_us * interval '1 microsecond', delivery.ready_at),
     attempts = case when run.verb = 'release' or run.is_snoozed then greatest(delivery.attempts - 1, 0) else delivery.attempts end,
     snoozes = case
         when run.verb <> 'reschedule' then delivery.snoozes
         when run.is_snoozed then delivery.snoozes + 1
         else 0
     end,
-    settled_at = case when run.verb in ('complete', 'bury') then clock_timestamp() end,
+    settled_at = case when run.verb in ('complete', 'bury') then statement_timestamp() end,
     reason = coalesce(run.reason, delivery.reason),
     settle_verb = run.verb
 from jsonb_to_recordset($1) as run (id uuid, verb text, delay_us bigint, is_snoozed boolean, reason text)
