@@ -14,7 +14,7 @@ pub struct StoreOptions {
     /// After this long a call fails with [`ErrorKind::Timeout`] and its connection is closed. Below a third of the lease duration, so that
     /// one hanging call cannot cost a lease.
     pub call_timeout: Duration,
-    /// The most connections; one more is kept for lease renewals.
+    /// The most connections; one more is kept for lease renewals, and on PostgreSQL another for wake-ups.
     pub max_connections: u32,
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+use tokio::time::Instant;
 
 use super::connect::Settings;
 use crate::store::{ErrorKind, Outcome, Result, StoreError, StoreOptions};
@@ -31,28 +32,24 @@ impl Calls {
     pub(super) fn new(settings: &Settings, options: &StoreOptions, max_connections: u32) -> Self {
         let pool = PgPoolOptions::new()
             .max_connections(max_connections.max(1))
-            .acquire_timeout(options.call_timeout)
+            .acquire_timeout(options.call_timeout / 2)
             .connect_lazy_with(settings.connect.clone());
         Self { pool, call_timeout: options.call_timeout, server: settings.server.clone() }
     }
 
-    pub(super) fn pool(&self) -> PgPool {
-        self.pool.clone()
-    }
-
-    /// Runs `work` on a connection.
+    /// Runs `work` on a connection. The time limit is that of the whole call, the wait for a connection included.
     pub(super) async fn run<T, F>(&self, operation: &'static str, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send + 'static,
     {
-        let (pool, call_timeout) = (self.pool.clone(), self.call_timeout);
+        let (pool, deadline) = (self.pool.clone(), Instant::now() + self.call_timeout);
         let call = tokio::spawn(async move {
             let mut connection = pool.acquire().await.map_err(Trouble::NoConnection)?;
-            match tokio::time::timeout(call_timeout, work(&mut connection)).await {
+            match tokio::time::timeout_at(deadline, work(&mut connection)).await {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(error)) => {
-                    if error.as_database_error().is_none() {
+                    if !leaves_connection_usable(&error) {
                         drop(connection.detach());
                     }
                     Err(Trouble::Failed(error))
@@ -74,6 +71,11 @@ impl Calls {
         self.pool.close().await;
     }
 
+    /// Explains an error that came after part of the call had been committed.
+    pub(super) fn half_done(&self, operation: &'static str, error: sqlx::Error) -> StoreError {
+        self.explain(operation, Trouble::Failed(error)).with_outcome(Outcome::Unknown)
+    }
+
     fn explain(&self, operation: &'static str, trouble: Trouble) -> StoreError {
         let server = &self.server;
         match trouble {
@@ -86,6 +88,10 @@ impl Calls {
                     Some("28000" | "28P01" | "42501") => (ErrorKind::Misconfigured, format!("{server} denies access")),
                     Some("3D000") => (ErrorKind::Misconfigured, format!("{server} has no such database")),
                     Some(_) => (ErrorKind::Unavailable, format!("{server} refuses connections")),
+                    // While a server refuses connections, the pool goes on trying until the time is up.
+                    None if matches!(error, sqlx::Error::PoolTimedOut) && self.pool.size() < self.pool.options().get_max_connections() => {
+                        (ErrorKind::Unavailable, format!("{server} cannot be reached; is it running?"))
+                    }
                     None if matches!(error, sqlx::Error::PoolTimedOut) => {
                         (ErrorKind::Timeout, format!("no connection to {server} came free"))
                     }
@@ -97,7 +103,7 @@ impl Calls {
                 StoreError::new(operation, kind, message).with_source(error)
             }
             Trouble::Failed(error) => {
-                let outcome = if error.as_database_error().is_some() { Outcome::NotApplied } else { Outcome::Unknown };
+                let outcome = if leaves_connection_usable(&error) { Outcome::NotApplied } else { Outcome::Unknown };
                 let (kind, message) = explain_failure(&error, server);
                 StoreError::new(operation, kind, message).with_outcome(outcome).with_source(error)
             }
@@ -115,6 +121,7 @@ fn explain_failure(error: &sqlx::Error, server: &str) -> (ErrorKind, String) {
         Some(("22" | "23", _)) => (ErrorKind::Corrupt, format!("{server} refuses a value")),
         Some(("42" | "3F", _)) => (ErrorKind::Misconfigured, format!("the tables on {server} are not as expected")),
         Some((_, "XX001" | "XX002")) => (ErrorKind::Corrupt, format!("{server} is damaged")),
+        Some((_, "25P03")) => (ErrorKind::Timeout, format!("{server} gave the call up while this host was not heard of")),
         Some(_) => (ErrorKind::Unavailable, format!("{server} refuses the statement for now")),
         None if matches!(error, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_)) => {
             (ErrorKind::Corrupt, format!("{server} holds a value that cannot be read"))
@@ -132,6 +139,11 @@ pub(super) fn concerns_a_row(error: &sqlx::Error) -> bool {
 /// Whether the same transaction is likely to succeed when it is tried again at once.
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     code(error).is_some_and(|code| code == "40001" || code == "40P01")
+}
+
+/// Whether the server has answered, with a refusal, and goes on serving the connection. A server that shuts down may have committed before.
+fn leaves_connection_usable(error: &sqlx::Error) -> bool {
+    code(error).is_some_and(|code| !code.starts_with("57P") && !code.starts_with("08") && code != "25P03")
 }
 
 fn code(error: &sqlx::Error) -> Option<String> {

@@ -35,7 +35,8 @@ struct Round {
     n_put_back: usize,
 }
 
-pub(super) async fn claim(connection: &mut PgConnection, request: Claim) -> sqlx::Result<Claimed> {
+/// The inner error came after something was leased, which stays leased: the caller has to read it back (R2).
+pub(super) async fn claim(connection: &mut PgConnection, request: Claim) -> sqlx::Result<Result<Claimed, sqlx::Error>> {
     let exclude: Vec<Uuid> = request.exclude.iter().map(|id| id.0).collect();
     let mut claimed = Claimed::default();
     let mut leased = Vec::new();
@@ -49,12 +50,22 @@ pub(super) async fn claim(connection: &mut PgConnection, request: Claim) -> sqlx
             break;
         }
     }
+    let answered = answer(connection, &request, &exclude, &leased, &mut claimed).await;
+    Ok(answered.map(|()| claimed))
+}
+
+async fn answer(
+    connection: &mut PgConnection,
+    request: &Claim,
+    exclude: &[Uuid],
+    leased: &[Uuid],
+    claimed: &mut Claimed,
+) -> sqlx::Result<()> {
     if leased.len() > request.limit as usize {
         return Err(corrupt(format!("expected at most {} deliveries of a claim, got {}", request.limit, leased.len())));
     }
-    read(connection, &leased, request.token, &mut claimed).await?;
-    look(connection, &request, &exclude, leased.len(), &mut claimed).await?;
-    Ok(claimed)
+    read(connection, leased, request.token, claimed).await?;
+    look(connection, request, exclude, leased.len(), claimed).await
 }
 
 /// Reads back what the claim with a token holds (R2).

@@ -1,7 +1,7 @@
 //! The store in a PostgreSQL database that many hosts share, in the schema `relaybus`.
 //!
 //! Each verb is one statement, or one transaction of a few, on a connection of the pool ([`calls`]); renewals have a connection of their own, so
-//! that busy ones cannot starve them (R3). The clock is the server's (R4).
+//! that busy ones cannot starve them (R3), and so have wake-ups. The clock is the server's (R4).
 
 mod calls;
 mod claim;
@@ -50,7 +50,7 @@ impl PostgresStore {
         let calls = Calls::new(&settings, options, options.max_connections);
         calls.run("open", |connection| migrate::migrate(connection).boxed()).await?;
         let renewals = Calls::new(&settings, options, 1);
-        let wake = Wake::start(calls.pool());
+        let wake = Wake::start(&settings, options.call_timeout);
         Ok(Self { calls, renewals, wake })
     }
 }
@@ -77,6 +77,7 @@ impl Store for PostgresStore {
     async fn claim(&self, request: Claim) -> Result<Claimed> {
         let (worker, glance) = (request.worker, self.wake.signal().glance());
         let claimed = self.calls.run("claim", move |connection| claim::claim(connection, request).boxed()).await?;
+        let claimed = claimed.map_err(|error| self.calls.half_done("claim", error))?;
         self.wake.signal().looked(worker, glance);
         Ok(claimed)
     }

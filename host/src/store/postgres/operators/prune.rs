@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use sqlx::Row;
 use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Row};
 
 use crate::delivery::Status;
 use crate::store::postgres::calls::Calls;
@@ -13,6 +13,8 @@ use crate::store::{Pruned, Result, Retention};
 
 /// Rows that one statement deletes: some tens of milliseconds.
 const BATCH: u32 = 1000;
+/// Held while a batch is deleted. The number is arbitrary and ours.
+const LOCK: i64 = 0x7265_6c61_7072_756e;
 
 pub(super) async fn prune(calls: &Calls, retention: Retention) -> Result<Pruned> {
     let mut pruned = Pruned::default();
@@ -35,13 +37,17 @@ pub(super) async fn prune(calls: &Calls, retention: Retention) -> Result<Pruned>
     }
 }
 
+/// One host at a time: two that each delete one of an event's last two deliveries would both leave the event to the other, for ever.
 async fn deliveries(connection: &mut PgConnection, status: Status, age: Duration) -> sqlx::Result<Pruned> {
+    let mut transaction = connection.begin().await?;
+    sqlx::query("select pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *transaction).await?;
     let row = sqlx::query(include_str!("../sql/prune_deliveries.sql"))
         .bind(status.as_str())
         .bind(micros(age))
         .bind(i64::from(BATCH))
-        .fetch_one(connection)
+        .fetch_one(&mut *transaction)
         .await?;
+    transaction.commit().await?;
     let n = |name| row.try_get::<i64, _>(name).map(i64::unsigned_abs);
     Ok(Pruned { n_deliveries: n("n_deliveries")?, n_events: n("n_events")? })
 }

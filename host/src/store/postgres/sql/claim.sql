@@ -1,6 +1,7 @@
 -- Purpose: lease what is due of the handlers of the JSON array $1 (handler_id, limit, lease_us), in one statement (R1): at most $4
 -- deliveries of at most $5 payload bytes, under the token $2 for the worker $3; if $6, one that must run alone comes first; never those of $7.
--- Index: due, one range per handler; isolated. Locks: the rows it takes; what others hold is skipped.
+-- Index: due, one range per handler; isolated; primary keys. Locks: the rows it takes; what others hold is skipped.
+-- The planner takes a step's rows for many thousands and would read whole tables to find them: `= any (array(...))` keeps it to the index.
 with served as materialized (
     select handler.id, handler.max_attempts, handler.max_crashes, wanted."limit", wanted.lease_us * interval '1 microsecond' as lease
     from jsonb_to_recordset($1) as wanted (handler_id bigint, "limit" bigint, lease_us bigint)
@@ -67,21 +68,24 @@ ranked as materialized (
     where bury_reason is null and not is_put_back
     window by_due as (order by due_at, id rows unbounded preceding)
 ),
+to_lease as materialized (
+    select * from ranked where place <= $4 and (total_bytes <= $5 or place = 1)
+),
 leased as (
     update relaybus.deliveries as delivery
     set status = 'processing',
         attempts = delivery.attempts + 1,
-        crashes = ranked.n_crashes,
-        ready_at = case when ranked.is_expired then delivery.ready_at else delivery.due_at end,
-        due_at = statement_timestamp() + ranked.lease,
+        crashes = to_lease.n_crashes,
+        ready_at = case when to_lease.is_expired then delivery.ready_at else delivery.due_at end,
+        due_at = statement_timestamp() + to_lease.lease,
         lease_token = $2,
         settle_verb = null,
         worker = $3,
         claimed_at = statement_timestamp(),
-        reason = case when ranked.is_expired then 'lease-expired' else delivery.reason end
-    from ranked
-    where delivery.id = ranked.id and ranked.place <= $4 and (ranked.total_bytes <= $5 or ranked.place = 1)
-    returning delivery.id, ranked.due_at as was_due_at
+        reason = case when to_lease.is_expired then 'lease-expired' else delivery.reason end
+    from to_lease
+    where delivery.id = to_lease.id and delivery.id = any (array(select id from to_lease))
+    returning delivery.id, to_lease.due_at as was_due_at
 ),
 put_back as (
     update relaybus.deliveries as delivery
@@ -92,7 +96,7 @@ put_back as (
         settle_verb = null,
         reason = 'lease-expired'
     from judged
-    where delivery.id = judged.id and judged.bury_reason is null and judged.is_put_back
+    where delivery.id = judged.id and delivery.id = any (array(select id from judged where bury_reason is null and is_put_back))
     returning delivery.id
 ),
 buried as (
@@ -105,7 +109,7 @@ buried as (
         settle_verb = null,
         reason = judged.bury_reason
     from judged
-    where delivery.id = judged.id and judged.bury_reason is not null
+    where delivery.id = judged.id and delivery.id = any (array(select id from judged where bury_reason is not null))
     returning delivery.id, delivery.handler_id, delivery.reason
 ),
 lost as materialized (
@@ -116,7 +120,7 @@ lost as materialized (
 trimmed as (
     delete from relaybus.attempt_records as record
     using lost
-    where record.delivery_id = lost.id
+    where record.delivery_id = lost.id and record.delivery_id = any (array(select id from lost))
         and record.n < (select max(kept.n) from relaybus.attempt_records as kept where kept.delivery_id = lost.id) - 8
 ),
 recorded as (
