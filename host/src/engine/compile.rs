@@ -90,9 +90,11 @@ pub(super) async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Component,
         return Err(LoadError { path: path.to_owned(), problems });
     }
     let pre = shared.linker.instantiate_pre(&compiled).and_then(EventHandlerPre::new).map_err(|error| {
-        Problem::new(format!("does not fit the contract: {error:#}"))
-            .with_hint("rebuild it with an SDK for relaybus:handler@0.1.0")
-            .of(path)
+        let mut problems = link::type_problems(&shared.wasm, &shared.linker, &compiled);
+        if problems.is_empty() {
+            problems.push(Problem::new(format!("does not fit the contract: {error:#}")));
+        }
+        LoadError { path: path.to_owned(), problems }
     })?;
     let descriptor = instance::describe(shared, &pre).await.map_err(|problem| problem.of(path))?;
     let facts = Facts {

@@ -1,9 +1,11 @@
 //! What is offered to components, and what a component must bring: compared before anything is instantiated.
 
+use std::collections::BTreeSet;
+
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, HasSelf, Linker};
 
-use super::imports::EventHandler;
+use super::imports::{DescribeIndices, EventHandler, HandlerIndices};
 use super::instance::RunState;
 use super::options::{MAX_MEMORIES, MAX_TABLES};
 use super::problem::Problem;
@@ -39,6 +41,56 @@ pub(super) fn problems(wasm: &wasmtime::Engine, component: &Component) -> Vec<Pr
         }
     }
     problems
+}
+
+/// Every import and export that has a known name and another type than ours.
+///
+/// wasmtime names only the first. So each imported function is checked while all others are of any type.
+pub(super) fn type_problems(wasm: &wasmtime::Engine, linker: &Linker<RunState>, component: &Component) -> Vec<Problem> {
+    let functions = imported_functions(wasm, component);
+    let mut found = BTreeSet::new();
+    for checked in &functions {
+        let fits = with_any_type(linker, functions.iter().filter(|function| *function != checked))
+            .and_then(|linker| linker.instantiate_pre(component).map(drop));
+        found.extend(fits.err().map(|error| format!("{error:#}")));
+    }
+    match with_any_type(linker, functions.iter()).and_then(|linker| linker.instantiate_pre(component)) {
+        Ok(pre) => {
+            let exports = [DescribeIndices::new(&pre).map(drop), HandlerIndices::new(&pre).map(drop)];
+            found.extend(exports.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")));
+        }
+        Err(error) => found.extend([format!("{error:#}")]),
+    }
+    let problem = |text| {
+        Problem::new(format!("does not fit the contract: {text}")).with_hint(format!("rebuild it with an SDK for {PACKAGE}@{VERSION}"))
+    };
+    found.into_iter().map(problem).collect()
+}
+
+/// The functions that the component imports, by interface and name.
+fn imported_functions(wasm: &wasmtime::Engine, component: &Component) -> Vec<(String, String)> {
+    let ty = component.component_type();
+    let mut functions = Vec::new();
+    for (interface, item) in ty.imports(wasm) {
+        if let ComponentItem::ComponentInstance(instance) = item.ty {
+            let of_interface = instance.exports(wasm).filter(|(_, item)| matches!(item.ty, ComponentItem::ComponentFunc(_)));
+            functions.extend(of_interface.map(|(name, _)| (interface.to_owned(), name.to_owned())));
+        }
+    }
+    functions
+}
+
+/// A linker in which `functions` have whatever type is asked for. Nothing is ever run with it.
+fn with_any_type<'a>(
+    linker: &Linker<RunState>,
+    functions: impl Iterator<Item = &'a (String, String)>,
+) -> wasmtime::Result<Linker<RunState>> {
+    let mut linker = linker.clone();
+    linker.allow_shadowing(true);
+    for (interface, name) in functions {
+        linker.instance(interface)?.func_new(name, |_, _, _, _| Err(wasmtime::Error::msg("only its type is checked")))?;
+    }
+    Ok(linker)
 }
 
 /// Names of what the component imports.

@@ -113,15 +113,23 @@ async fn an_export_of_another_version_is_named_with_ours() {
 }
 
 #[tokio::test]
-async fn an_import_of_another_type_is_refused() {
+async fn every_import_and_export_of_another_type_is_named() {
     let component = r#"(component
-        (import "relaybus:handler/context@0.1.0" (instance (export "aborted" (func (param "x" string) (result bool)))))
+        (import "relaybus:handler/context@0.1.0" (instance
+            (export "aborted" (func (param "x" string) (result bool)))
+            (export "remaining-ms" (func (result u32)))
+            (export "sleep-ms" (func (param "duration" u64) (result bool)))))
         (instance $empty)
         (export "relaybus:handler/describe@0.1.0" (instance $empty))
         (export "relaybus:handler/handler@0.1.0" (instance $empty)))"#;
     let error = refused_text(component).await;
-    assert_only(&error, "does not fit the contract", "rebuild");
-    assert!(error.problems[0].message.contains("aborted"), "{error}");
+    for problem in &error.problems {
+        assert_says(problem, "does not fit the contract", "rebuild");
+    }
+    let names = |name: &str| error.problems.iter().filter(|problem| problem.message.contains(name)).count();
+    assert_eq!((names("`aborted`"), names("`sleep-ms`"), names("`remaining-ms`")), (1, 1, 0), "{error}");
+    assert_eq!((names("`describe`"), names("`handle`")), (1, 1), "{error}");
+    assert_eq!(error.problems.len(), 4, "{error}");
 }
 
 #[tokio::test]
@@ -129,5 +137,9 @@ async fn an_export_of_another_type_is_refused() {
     let component = r#"(component (instance $empty)
         (export "relaybus:handler/describe@0.1.0" (instance $empty))
         (export "relaybus:handler/handler@0.1.0" (instance $empty)))"#;
-    assert_only(&refused_text(component).await, "does not fit the contract", "rebuild");
+    let error = refused_text(component).await;
+    assert_eq!(error.problems.len(), 2, "{error}");
+    for problem in &error.problems {
+        assert_says(problem, "does not fit the contract", "rebuild");
+    }
 }

@@ -23,5 +23,6 @@ wasmtime::component::bindgen!({
     exports: { default: async },
 });
 
-pub(super) use exports::relaybus::handler::describe::Descriptor as DescriptorRecord;
+pub(super) use exports::relaybus::handler::describe::{Descriptor as DescriptorRecord, GuestIndices as DescribeIndices};
+pub(super) use exports::relaybus::handler::handler::GuestIndices as HandlerIndices;
 pub(super) use relaybus::handler::types::{Failure as FailureRecord, NextStep as NextStepVariant};
