@@ -15,6 +15,15 @@ use crate::topic::Topic;
 /// The longest name of a tenant or a handler, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 
+/// The longest key or dedup id of an event, in bytes: what every database can index, beside the longest topic.
+pub const MAX_KEY_BYTES: usize = 1024;
+
+/// The longest media type, in bytes.
+pub const MAX_CONTENT_TYPE_BYTES: usize = 256;
+
+/// All headers of an event together, names and values, in bytes.
+pub const MAX_HEADER_BYTES: usize = 64 * 1024;
+
 /// The tenant of everything for which none is named.
 pub const DEFAULT_TENANT: &str = "default";
 
@@ -152,6 +161,30 @@ impl NewEvent {
             delay: std::time::Duration::ZERO,
             dedup_id: None,
         }
+    }
+
+    /// Why no store takes this event's texts: one is too long, or has a NUL in it, which PostgreSQL refuses.
+    pub fn problem_of_texts(&self) -> Option<String> {
+        let texts = [
+            ("key", self.key.as_ref(), MAX_KEY_BYTES),
+            ("content_type", Some(&self.content_type), MAX_CONTENT_TYPE_BYTES),
+            ("dedup_id", self.dedup_id.as_ref(), MAX_KEY_BYTES),
+        ];
+        for (field, text, max_bytes) in texts {
+            let Some(text) = text else { continue };
+            if text.len() > max_bytes {
+                return Some(format!("{field}: expected at most {max_bytes} bytes, got {}", text.len()));
+            }
+            if text.contains('\0') {
+                return Some(format!("{field}: expected a text without NUL characters"));
+            }
+        }
+        let n_header_bytes: usize = self.headers.iter().map(|header| header.name.len() + header.value.len()).sum();
+        if n_header_bytes > MAX_HEADER_BYTES {
+            return Some(format!("headers: expected at most {MAX_HEADER_BYTES} bytes together, got {n_header_bytes}"));
+        }
+        let has_nul = self.headers.iter().any(|header| header.name.contains('\0') || header.value.contains('\0'));
+        has_nul.then(|| "headers: expected a text without NUL characters".to_owned())
     }
 }
 

@@ -11,6 +11,10 @@ use tokio::sync::Notify;
 use crate::clock::Instant;
 use crate::verdict::AbortReason;
 
+/// tokio's clock stands still while the machine is suspended, and ours does not: so it is asked again at least this often, and a run whose
+/// lease ended during a suspend does not wait on for as long as the suspend took.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
 /// The shared end of one run. Cheap to clone.
 #[derive(Clone)]
 pub struct Abort {
@@ -103,8 +107,8 @@ impl Abort {
             if let Some(reason) = reason(times, Instant::now()) {
                 return reason;
             }
-            // tokio's clock stands still while the machine is suspended; ours does not, so it is asked again after each wait.
-            let _ = tokio::time::timeout(at(times).remaining().max(Duration::from_millis(1)), changed).await;
+            let wait = at(times).remaining().clamp(Duration::from_millis(1), LONGEST_WAIT);
+            let _ = tokio::time::timeout(wait, changed).await;
         }
     }
 

@@ -10,7 +10,7 @@ use wasmtime::component::Component as WasmComponent;
 use super::imports::EventHandlerPre;
 use super::instance::{self, RunState};
 use super::problem::{LoadError, Problem};
-use super::{Shared, link, precompiled};
+use super::{Shared, kind, link, precompiled};
 
 /// A loaded handler. Cheap to clone.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ impl Component {
 
 pub(super) async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Component, LoadError> {
     let bytes = tokio::fs::read(path).await.map_err(|error| Problem::new(format!("cannot be read: {error}")).of(path))?;
-    check_kind(&bytes).map_err(|problem| problem.of(path))?;
+    kind::check(&bytes).map_err(|problem| problem.of(path))?;
     let digest = hex(&Sha256::digest(&bytes));
     let n_bytes = bytes.len();
     let started_at = Instant::now();
@@ -116,41 +116,16 @@ async fn compile(shared: Arc<Shared>, digest: String, bytes: Vec<u8>) -> Result<
         if let Some(component) = cache.and_then(|folder| precompiled::load(&shared.wasm, folder, &digest)) {
             return Ok((component, true));
         }
-        let component = WasmComponent::from_binary(&shared.wasm, &bytes)?;
+        let component = WasmComponent::from_binary(&shared.wasm, &bytes).map_err(|error| kind::problem(&bytes, &error))?;
         if let Some(folder) = cache {
             precompiled::store(&shared.wasm, folder, &digest, &component);
         }
         Ok((component, false))
     });
     match compiling.await {
-        Ok(Ok(compiled)) => Ok(compiled),
-        Ok(Err(error)) => {
-            let error: wasmtime::Error = error;
-            Err(Problem::new(format!("is no valid component, it may be truncated or damaged: {error:#}"))
-                .with_hint("build or copy it again"))
-        }
+        Ok(compiled) => compiled,
         Err(error) => Err(Problem::new(format!("the compiler failed: {error}"))),
     }
-}
-
-/// Names what the file is, where it is not a component.
-fn check_kind(bytes: &[u8]) -> Result<(), Problem> {
-    const MAGIC: &[u8] = b"\0asm";
-    const CORE_VERSION: &[u8] = &[1, 0, 0, 0];
-    if bytes.is_empty() {
-        return Err(Problem::new("is empty, expected a WebAssembly component").with_hint("was it still being written?"));
-    }
-    if !bytes.starts_with(MAGIC) {
-        let is_text = std::str::from_utf8(&bytes[..bytes.len().min(512)]).is_ok();
-        let what = if is_text { "is text" } else { "is no WebAssembly" };
-        return Err(Problem::new(format!("{what}, expected a WebAssembly component"))
-            .with_hint("give the built `.wasm` file, such as target/wasm32-wasip2/release/NAME.wasm"));
-    }
-    if bytes[MAGIC.len()..].starts_with(CORE_VERSION) {
-        return Err(Problem::new("is a core WebAssembly module, expected a component")
-            .with_hint("build it for the target `wasm32-wasip2`, or wrap it with `wasm-tools component new`"));
-    }
-    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -4,24 +4,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio_util::task::AbortOnDropHandle;
 use wasmtime::Store;
 use wasmtime::component::{Resource, ResourceTable};
+use wasmtime::error::Context;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
+use super::Shared;
 use super::abort::Abort;
 use super::compile::{Component, Descriptor};
 use super::epoch::{self, Stopped};
-use super::imports::{DescriptorRecord, EventHandlerPre, FailureRecord, NextStepVariant, milliseconds};
+use super::imports::{EventHandlerPre, FailureRecord};
 use super::limits::{Limiter, Limits};
 use super::output::Output;
 use super::problem::Problem;
-use super::{Shared, trap};
+use super::trap::{self, NotInstantiated};
 use crate::clock::Instant;
 use crate::delivery::{ClaimedDelivery, NewEvent};
-use crate::verdict::{AbortReason, Failure, NextStep, Reason, RunReport, Verdict};
+use crate::verdict::{AbortReason, Reason, RunReport, Verdict};
 
 /// `describe` only returns constants; whoever takes longer is broken.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A component must be able to say how much memory its runs need, so this is not their limit.
+const DESCRIBE_MEMORY_BYTES: u64 = 1 << 30;
 
 /// One attempt to handle a delivery.
 pub struct Run {
@@ -45,7 +50,7 @@ pub(super) struct RunState {
     /// `None` while a component describes itself: nothing is granted then.
     pub(super) run: Option<Granted>,
     wasi: WasiCtx,
-    limiter: Limiter,
+    pub(super) limiter: Limiter,
 }
 
 /// What a run may see and touch.
@@ -98,7 +103,8 @@ impl Component {
         let output = Output::new(run.limits.output_bytes);
         let abort = run.abort.clone();
         abort.begin(run.timeout);
-        let task = self.shared.guests().spawn(handle(self.clone(), run, output.clone()));
+        // Whoever no longer waits for the run wants no run.
+        let task = AbortOnDropHandle::new(self.shared.guests().spawn(handle(self.clone(), run, output.clone())));
         let verdict = task.await.unwrap_or_else(|error| Verdict::Trapped {
             reason: Reason::Trap,
             message: format!("the host panicked while it ran the handler: {error}"),
@@ -137,7 +143,7 @@ async fn handle(component: Component, run: Run, output: Output) -> Verdict {
 }
 
 async fn call(component: &Component, store: &mut Store<RunState>, number: u32) -> wasmtime::Result<Result<(), FailureRecord>> {
-    let instance = component.pre.instantiate_async(&mut *store).await?;
+    let instance = component.pre.instantiate_async(&mut *store).await.context(NotInstantiated)?;
     instance.relaybus_handler_handler().call_handle(store, Resource::new_own(number)).await
 }
 
@@ -153,20 +159,20 @@ fn store(shared: &Shared, state: RunState, limits: &Limits) -> Store<RunState> {
 
 /// Asks a component what it is.
 pub(super) async fn describe(shared: &Arc<Shared>, pre: &EventHandlerPre<RunState>) -> Result<Descriptor, Problem> {
-    let limits = Limits::default();
+    let limits = Limits { memory_bytes: DESCRIBE_MEMORY_BYTES, ..Limits::default() };
     let output = Output::new(limits.output_bytes);
     let abort = Abort::new(Instant::now() + DESCRIBE_TIMEOUT * 2);
     abort.begin(DESCRIBE_TIMEOUT);
     let mut store = store(shared, RunState::new(&limits, abort.clone(), output, None), &limits);
     let pre = pre.clone();
-    let task = shared.guests().spawn(async move {
+    let task = AbortOnDropHandle::new(shared.guests().spawn(async move {
         let described = tokio::select! {
             biased;
-            described = async { pre.instantiate_async(&mut store).await?.relaybus_handler_describe().call_describe(&mut store).await } => described,
+            described = async { pre.instantiate_async(&mut store).await.context(NotInstantiated)?.relaybus_handler_describe().call_describe(&mut store).await } => described,
             reason = abort.until_stopped() => Err(Stopped(reason).into()),
         };
         described.map_err(|error| trap::verdict(&error, &store.data().limiter, &store.data().output))
-    });
+    }));
     let problem = match task.await {
         Ok(Ok(descriptor)) => return Ok(descriptor.into()),
         Ok(Err(Verdict::Trapped { reason, message })) => format!("{reason}: {message}"),
@@ -176,27 +182,4 @@ pub(super) async fn describe(shared: &Arc<Shared>, pre: &EventHandlerPre<RunStat
         Err(error) => format!("the host panicked: {error}"),
     };
     Err(Problem::new(format!("`describe` failed: {problem}")).with_hint("it is called with nothing granted, and should return constants"))
-}
-
-impl From<DescriptorRecord> for Descriptor {
-    fn from(record: DescriptorRecord) -> Self {
-        let options = record.options.into_iter().map(|entry| (entry.name, entry.value)).collect();
-        Self { name: record.name, topics: record.topics, options }
-    }
-}
-
-impl From<FailureRecord> for Failure {
-    fn from(record: FailureRecord) -> Self {
-        Self {
-            message: record.message,
-            code: record.code,
-            next: match record.next {
-                NextStepVariant::Retry => NextStep::Retry,
-                NextStepVariant::RetryAfterMs(delay) => NextStep::RetryAfter(milliseconds(delay)),
-                NextStepVariant::SnoozeMs(delay) => NextStep::Snooze(milliseconds(delay)),
-                NextStepVariant::Bury => NextStep::Bury,
-            },
-            extras: record.extras.into_iter().map(|entry| (entry.name, entry.value)).collect(),
-        }
-    }
 }

@@ -5,7 +5,7 @@ use wasmtime::ResourceLimiter;
 /// What one run may use. Each limit is reported by its name when a run hits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory, in bytes, all memories of the run together.
+    /// Linear memory, in bytes, all memories of the run together. The host holds at most as much again for the run: its events.
     pub memory_bytes: u64,
     /// Elements of each table.
     pub table_elements: u32,
@@ -38,8 +38,16 @@ impl Default for Limits {
 /// A limit that a run has hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    Memory { desired: usize },
-    Table { desired: usize },
+    Memory {
+        desired: usize,
+    },
+    Table {
+        desired: usize,
+    },
+    /// What the host holds for the run.
+    Held {
+        desired: usize,
+    },
 }
 
 /// Holds a run to its memory and tables. A refusal reaches the guest as a failed allocation, which it turns into any kind of trap: so the
@@ -48,6 +56,7 @@ pub(super) struct Limiter {
     memory_bytes: usize,
     table_elements: usize,
     used_bytes: usize,
+    held_bytes: usize,
     pub(super) refused: Option<Refused>,
 }
 
@@ -57,16 +66,34 @@ impl Limiter {
             memory_bytes: usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX),
             table_elements: limits.table_elements as usize,
             used_bytes: 0,
+            held_bytes: 0,
             refused: None,
         }
+    }
+
+    /// The host now holds `n_after` bytes of something for the run, where it held `n_before`.
+    ///
+    /// # Errors
+    /// If that is too much: the run ends by it.
+    pub(super) fn hold(&mut self, n_before: usize, n_after: usize) -> wasmtime::Result<()> {
+        self.held_bytes = self.held_bytes.saturating_sub(n_before).saturating_add(n_after);
+        if self.held_bytes > self.memory_bytes {
+            self.refused = Some(Refused::Held { desired: self.held_bytes });
+            return Err(wasmtime::Error::msg("the run's events are larger than `memory` allows"));
+        }
+        Ok(())
     }
 }
 
 impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
         let used_bytes = self.used_bytes.saturating_add(desired.saturating_sub(current));
         if used_bytes > self.memory_bytes {
             self.refused = Some(Refused::Memory { desired: used_bytes });
+            return Ok(false);
+        }
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            // The memory's own type forbids it: nothing is used, and no limit of ours was hit.
             return Ok(false);
         }
         self.used_bytes = used_bytes;

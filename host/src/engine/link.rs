@@ -45,7 +45,7 @@ pub(super) fn problems(wasm: &wasmtime::Engine, component: &Component) -> Vec<Pr
 
 /// Every import and export that has a known name and another type than ours.
 ///
-/// wasmtime names only the first. So each imported function is checked while all others are of any type.
+/// wasmtime names only the first. So each function that is imported of us is checked while all others are of any type.
 pub(super) fn type_problems(wasm: &wasmtime::Engine, linker: &Linker<RunState>, component: &Component) -> Vec<Problem> {
     let functions = imported_functions(wasm, component);
     let mut found = BTreeSet::new();
@@ -67,14 +67,15 @@ pub(super) fn type_problems(wasm: &wasmtime::Engine, linker: &Linker<RunState>, 
     found.into_iter().map(problem).collect()
 }
 
-/// The functions that the component imports, by interface and name.
+/// The functions that the component imports of us, by interface (in our version: the linker finds it for any of the same track) and name.
 fn imported_functions(wasm: &wasmtime::Engine, component: &Component) -> Vec<(String, String)> {
     let ty = component.component_type();
     let mut functions = Vec::new();
-    for (interface, item) in ty.imports(wasm) {
-        if let ComponentItem::ComponentInstance(instance) = item.ty {
+    for (name, item) in ty.imports(wasm) {
+        let interface = name.strip_prefix(PACKAGE).and_then(|rest| rest.split('@').next());
+        if let (Some(interface), ComponentItem::ComponentInstance(instance)) = (interface, item.ty) {
             let of_interface = instance.exports(wasm).filter(|(_, item)| matches!(item.ty, ComponentItem::ComponentFunc(_)));
-            functions.extend(of_interface.map(|(name, _)| (interface.to_owned(), name.to_owned())));
+            functions.extend(of_interface.map(|(name, _)| (format!("{PACKAGE}{interface}@{VERSION}"), name.to_owned())));
         }
     }
     functions

@@ -5,6 +5,7 @@
 
 mod options;
 mod compile;
+mod kind;
 mod precompiled;
 mod link;
 mod problem;
@@ -13,6 +14,8 @@ mod abort;
 mod epoch;
 mod limits;
 mod output;
+mod panic_text;
+mod answer;
 mod trap;
 mod imports;
 

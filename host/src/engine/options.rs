@@ -12,6 +12,8 @@ pub(super) const MAX_TABLES: u32 = 16;
 /// What a 32-bit memory can hold, and the most that a handler's limit may allow. Each slot of the pool reserves as much address space, which
 /// also saves the guest its bounds checks; what a run really gets is up to its own limit.
 const MAX_MEMORY_BYTES: usize = 1 << 32;
+/// Memories that are reserved even if there are more places: half of the 128 TiB of address space that a process has.
+const MOST_MEMORIES: u32 = 16 * 1024;
 const MAX_TABLE_ELEMENTS: usize = 10_000_000;
 /// Memory of a finished run that stays mapped for the next one in its slot: enough for the usual guest, little against its limit.
 const KEEP_RESIDENT: usize = 1024 * 1024;
@@ -108,13 +110,16 @@ impl EngineOptions {
         let n = self.max_instances;
         pool.total_component_instances(n);
         pool.total_stacks(n);
-        // Most components need few of each; the limit of one component only says what is allowed.
-        pool.total_core_instances(n.saturating_mul(8).max(MAX_CORE_INSTANCES));
-        pool.total_memories(n.saturating_mul(2).max(MAX_MEMORIES));
-        pool.total_tables(n.saturating_mul(4).max(MAX_TABLES));
+        // Core instances are only counted. Of the rest, half of what one component may have is enough for the largest sample guests in all
+        // places at once; a Rust guest has one memory.
+        pool.total_core_instances(n.saturating_mul(MAX_CORE_INSTANCES));
+        pool.total_memories(n.saturating_mul(MAX_MEMORIES / 2).min(MOST_MEMORIES.max(n)).max(MAX_MEMORIES));
+        pool.total_tables(n.saturating_mul(MAX_TABLES / 2).max(MAX_TABLES));
         pool.max_core_instances_per_component(MAX_CORE_INSTANCES);
         pool.max_memories_per_component(MAX_MEMORIES);
         pool.max_tables_per_component(MAX_TABLES);
+        pool.max_memories_per_module(MAX_MEMORIES);
+        pool.max_tables_per_module(MAX_TABLES);
         pool.max_memory_size(MAX_MEMORY_BYTES);
         pool.table_elements(MAX_TABLE_ELEMENTS);
         pool.linear_memory_keep_resident(KEEP_RESIDENT);

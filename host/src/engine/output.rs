@@ -11,8 +11,8 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-/// Kept of stderr whatever the output limit is: enough for the text of a panic.
-const STDERR_BYTES: usize = 8 * 1024;
+use super::panic_text::PanicText;
+
 /// What a guest may write in one go. It may write as often as it likes.
 const WRITE_BYTES: usize = 64 * 1024;
 
@@ -24,7 +24,8 @@ pub(super) struct Output {
 
 struct Kept {
     all: Tail,
-    stderr: Tail,
+    /// Looked for in stderr, and kept whatever the output limit is.
+    panic: PanicText,
 }
 
 /// The last bytes of a stream.
@@ -42,8 +43,8 @@ pub(super) struct Stream {
 
 impl Output {
     pub(super) fn new(limit: usize) -> Self {
-        let tail = |limit| Tail { bytes: VecDeque::new(), limit };
-        Self { kept: Arc::new(Mutex::new(Kept { all: tail(limit), stderr: tail(STDERR_BYTES) })) }
+        let all = Tail { bytes: VecDeque::new(), limit };
+        Self { kept: Arc::new(Mutex::new(Kept { all, panic: PanicText::default() })) }
     }
 
     pub(super) fn stdout(&self) -> Stream {
@@ -65,12 +66,9 @@ impl Output {
         self.lock().all.text()
     }
 
-    /// The text of the last panic on stderr, without Rust's advice about backtraces.
+    /// The text of the last panic on stderr.
     pub(super) fn panic_text(&self) -> Option<String> {
-        let stderr = self.lock().stderr.text();
-        let start = stderr.rfind("panicked at ")?;
-        let text: Vec<&str> = stderr[start..].lines().filter(|line| !line.starts_with("note: ")).collect();
-        Some(text.join("\n").trim_end().to_owned())
+        self.lock().panic.text()
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -88,7 +86,9 @@ impl Tail {
     fn text(&self) -> String {
         // A cut character at the front is dropped, not shown as a replacement.
         let bytes: Vec<u8> = self.bytes.iter().copied().skip_while(|byte| byte & 0b1100_0000 == 0b1000_0000).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        let text = String::from_utf8_lossy(&bytes);
+        // A replacement is longer than the byte that it stands for.
+        text[text.ceil_char_boundary(text.len().saturating_sub(self.limit))..].to_owned()
     }
 }
 
@@ -97,7 +97,7 @@ impl Stream {
         let mut kept = self.output.lock();
         kept.all.push(bytes);
         if self.is_stderr {
-            kept.stderr.push(bytes);
+            kept.panic.push(bytes);
         }
     }
 }

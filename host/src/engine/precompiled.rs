@@ -24,13 +24,11 @@ pub(super) fn load(wasm: &wasmtime::Engine, folder: &Path, digest: &str) -> Opti
         tracing::warn!(folder = %folder.display(), %error, "compile cache is not used");
         return None;
     }
-    let Some((expected, code)) =
-        bytes.split_at_checked(DIGEST_BYTES).filter(|(expected, code)| *expected == Sha256::digest(code).as_slice())
-    else {
+    let is_whole = |(expected, code): &(&[u8], &[u8])| *expected == Sha256::digest(code).as_slice();
+    let Some((_, code)) = bytes.split_at_checked(DIGEST_BYTES).filter(is_whole) else {
         tracing::warn!(path = %path.display(), "compiled component is damaged, it will be compiled again");
         return None;
     };
-    debug_assert_eq!(expected.len(), DIGEST_BYTES);
     // SAFETY: the bytes are what `store` wrote, by their digest, in a folder that only this user (or root) can write to; wasmtime itself
     // checks that its version and settings are the same.
     match unsafe { Component::deserialize(wasm, code) } {

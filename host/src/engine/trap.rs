@@ -1,20 +1,23 @@
 //! From the error of a call to the named reason on the delivery's record.
 
 use wasmtime::component::ResourceTableError;
-use wasmtime::{PoolConcurrencyLimitError, Trap};
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
+use super::answer;
 use super::epoch::Stopped;
 use super::limits::{Limiter, Refused};
 use super::output::Output;
 use crate::verdict::{Reason, Verdict};
 
-/// The longest message that is kept, in bytes.
-const MAX_MESSAGE_BYTES: usize = 4 * 1024;
-
 /// How far below zero a stack may reach at once. More than any guest's whole stack, and little of the address space.
 const LARGEST_FRAME_BYTES: u64 = 16 * 1024 * 1024;
 const STACK_MESSAGE: &str = "calls were nested deeper than the stack allows";
+
+/// The context of an error that came while the instance was made.
+#[derive(Debug, thiserror::Error)]
+#[error("no instance could be made")]
+pub(super) struct NotInstantiated;
 
 /// What the error of a call says about the run.
 pub(super) fn verdict(error: &wasmtime::Error, limiter: &Limiter, output: &Output) -> Verdict {
@@ -24,8 +27,16 @@ pub(super) fn verdict(error: &wasmtime::Error, limiter: &Limiter, output: &Outpu
     if error.is::<PoolConcurrencyLimitError>() {
         return Verdict::HostFault { message: format!("no free instance in the pool: {error:#}") };
     }
+    if error.is::<NotInstantiated>() && limiter.refused.is_none() && !is_of_the_guest(error) {
+        return Verdict::HostFault { message: answer::message(format!("{error:#}")) };
+    }
     let (reason, message) = reason(error, limiter, output);
-    Verdict::Trapped { reason, message: cut(message) }
+    Verdict::Trapped { reason, message: answer::message(message) }
+}
+
+/// Whether guest code was running: a component's start functions run while its instance is made.
+fn is_of_the_guest(error: &wasmtime::Error) -> bool {
+    error.is::<Trap>() || error.is::<WasmBacktrace>()
 }
 
 fn reason(error: &wasmtime::Error, limiter: &Limiter, output: &Output) -> (Reason, String) {
@@ -43,6 +54,9 @@ fn reason(error: &wasmtime::Error, limiter: &Limiter, output: &Output) -> (Reaso
         }
         Some(Refused::Table { desired }) => {
             return (Reason::TableLimit, format!("asked for {desired} table elements, more than `table_elements` allows"));
+        }
+        Some(Refused::Held { desired }) => {
+            return (Reason::MemoryLimit, format!("put {desired} bytes into events, more than `memory` allows"));
         }
         None => {}
     }
@@ -72,14 +86,4 @@ fn fault_address(text: &str) -> Option<u64> {
 fn is_below_zero(address: u64) -> bool {
     const END: u64 = 1 << 32;
     address.abs_diff(END) <= LARGEST_FRAME_BYTES
-}
-
-/// Cuts a text at a character's end.
-fn cut(mut text: String) -> String {
-    if text.len() > MAX_MESSAGE_BYTES {
-        let end = (0..=MAX_MESSAGE_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        text.truncate(end);
-        text.push('…');
-    }
-    text
 }

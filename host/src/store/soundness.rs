@@ -31,10 +31,7 @@ pub(super) fn problem_of(operation: &'static str, event: &NewEvent) -> Option<St
     } else if event.payload.len() > MAX_PAYLOAD_BYTES {
         format!("payload: expected at most {MAX_PAYLOAD_BYTES} bytes, got {}", event.payload.len())
     } else {
-        let headers = event.headers.iter().flat_map(|header| [("headers", Some(&header.name)), ("headers", Some(&header.value))]);
-        let texts = [("key", event.key.as_ref()), ("content_type", Some(&event.content_type)), ("dedup_id", event.dedup_id.as_ref())];
-        let field = texts.into_iter().chain(headers).find(|(_, text)| text.is_some_and(|text| text.contains('\0')))?.0;
-        format!("{field}: expected a text without NUL characters")
+        event.problem_of_texts()?
     };
     Some(StoreError::new(operation, ErrorKind::Corrupt, problem))
 }

@@ -116,3 +116,22 @@ async fn describe_is_granted_nothing() {
     // And what it did then is not in its runs.
     assert_eq!(events(component.run(run_of(delivery("null"))).await), []);
 }
+
+#[tokio::test]
+async fn texts_that_no_store_takes_are_refused_to_the_guest() {
+    let long = "x".repeat(1_025);
+    for (texts, told) in [
+        (serde_json::json!({ "key": "a\0b" }), "key: expected a text without NUL"),
+        (serde_json::json!({ "key": long }), "key: expected at most 1024 bytes, got 1025"),
+        (serde_json::json!({ "dedup_id": long }), "dedup_id: expected at most 1024 bytes, got 1025"),
+        (serde_json::json!({ "content_type": long }), "content_type: expected at most 256 bytes, got 1025"),
+        (serde_json::json!({ "header": "\0" }), "headers: expected a text without NUL"),
+        (serde_json::json!({ "header": "x".repeat(64 << 10) }), "headers: expected at most 65536 bytes together"),
+    ] {
+        let failure = failure(run("publish-texts", texts.to_string()).await);
+        assert_eq!(failure.code.as_deref(), Some("invalid-event"));
+        assert!(failure.message.contains(told), "expected {told}, got {}", failure.message);
+    }
+    let longest = serde_json::json!({ "key": &long[1..], "dedup_id": &long[1..], "header": "" });
+    assert_eq!(events(run("publish-texts", longest.to_string()).await).len(), 1);
+}

@@ -71,3 +71,29 @@ async fn a_panic_keeps_its_text_without_any_output() {
     let report = run_with("panic", "null", |run| run.limits.output_bytes = 0).await;
     assert_trapped(&report.verdict, Reason::Panic, "this handler always panics");
 }
+
+#[tokio::test]
+async fn what_the_host_holds_for_a_run_counts_as_its_memory() {
+    let report = run_with("event-hog", "null", |run| run.limits.memory_bytes = 16 << 20).await;
+    assert_trapped(&report.verdict, Reason::MemoryLimit, "events");
+}
+
+#[tokio::test]
+async fn a_long_panic_keeps_the_beginning_of_its_text() {
+    let report = run("panic-long", "null").await;
+    assert_trapped(&report.verdict, Reason::Panic, "panicked at ");
+    let Verdict::Trapped { message, .. } = &report.verdict else { unreachable!() };
+    assert!(message.contains("the beginning of it, and so on") && message.len() < 9 << 10, "{} bytes: {message}", message.len());
+}
+
+#[tokio::test]
+async fn the_texts_of_a_failure_are_cut() {
+    let report = run("fail-verbose", "null").await;
+    let Verdict::Failed(failure) = report.verdict else { panic!("{report:?}") };
+    assert_eq!(failure.next, NextStep::Bury);
+    let code = failure.code.unwrap();
+    assert!(code.starts_with("öö") && code.ends_with('…') && code.len() < 200, "{code}");
+    assert!(failure.message.starts_with("öö") && failure.message.len() < 9 << 10, "{} bytes", failure.message.len());
+    assert_eq!(failure.extras.len(), 32);
+    assert!(failure.extras.iter().all(|(name, value)| name.len() < 1_100 && value.len() < 1_100));
+}

@@ -143,3 +143,61 @@ async fn an_export_of_another_type_is_refused() {
         assert_says(problem, "does not fit the contract", "rebuild");
     }
 }
+
+#[tokio::test]
+async fn what_fits_is_not_named_beside_what_does_not() {
+    // As guests do, it imports WASI of an older version than ours, and a later version of our track.
+    let component = r#"(component
+        (import "wasi:io/poll@0.2.0" (instance (export "pollable" (type (sub resource)))))
+        (import "relaybus:handler/context@0.1.7" (instance
+            (export "aborted" (func (param "x" string) (result bool)))
+            (export "sleep-ms" (func (param "duration" f64) (result bool)))
+            (export "brand-new" (func (result bool)))))
+        (instance $empty)
+        (export "relaybus:handler/describe@0.1.0" (instance $empty))
+        (export "relaybus:handler/handler@0.1.0" (instance $empty)))"#;
+    let error = refused_text(component).await;
+    assert_eq!(error.problems.len(), 4, "{error}");
+    for (problem, name) in error.problems.iter().zip(["`aborted`", "`brand-new`", "`describe`", "`handle`"]) {
+        assert_says(problem, name, "rebuild");
+    }
+}
+
+#[tokio::test]
+async fn text_that_is_cut_within_a_character_is_still_text() {
+    assert_only(&refused(format!("x{}", "ä".repeat(600))).await, "is text", ".wasm");
+}
+
+#[tokio::test]
+async fn a_component_that_needs_more_than_a_sandbox_has_is_told_the_limits() {
+    let with = |module: &str, n_instances: usize| {
+        format!("(component (core module $m {module}) {})", "(core instance (instantiate $m))".repeat(n_instances))
+    };
+    for (component, told) in [
+        (with("", 65), "65 core module instances"),
+        (with(&"(memory 1)".repeat(9), 1), "memories"),
+        (with(&"(table 1 funcref)".repeat(17), 1), "tables"),
+        (with("(memory 1)", 9), "linear memories"),
+        (with("(table 20000000 funcref)", 1), "20000000"),
+    ] {
+        let error = refused_text(&component).await;
+        assert_only(&error, "needs more than a sandbox has", "64 core instances, 8 memories and 16 tables");
+        assert!(error.to_string().contains(told), "expected {told}, got {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_feature_that_is_not_enabled_is_told_from_damage() {
+    let with = |module: &str| format!("(component (core module $m {module}))");
+    for (component, told) in [
+        (with("(memory i64 1)"), "memory64"),
+        (with("(memory 1 1 shared)"), "threads"),
+        (with("(tag)"), "exceptions"),
+        (with("(type (struct (field i32)))"), "gc"),
+        (r#"(component (import "f" (func async (result u32))))"#.to_owned(), "async"),
+    ] {
+        let error = refused_text(&component).await;
+        assert_only(&error, "uses a feature of WebAssembly that is not enabled here", "wasm32-wasip2");
+        assert!(error.to_string().contains(told), "expected {told}, got {error}");
+    }
+}

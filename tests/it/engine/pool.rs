@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use relaybus_host::clock::Instant;
 use relaybus_host::engine::{Abort, EngineOptions, Pooling};
 use relaybus_host::verdict::{AbortReason, Reason, Verdict};
-use relaybus_tests::sandbox::{delivery, engine, load, options, run_of};
+use relaybus_tests::sandbox::{GRACE, PATIENCE, delivery, engine, load, options, run_of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r14_a_full_pool_is_a_fault_of_the_host() {
@@ -73,4 +74,40 @@ async fn without_a_pool_runs_end_the_same() {
     assert!(matches!(report.verdict, Verdict::Ok { .. }), "{report:?}");
     let report = load(&engine, "recursion").await.run(run_of(delivery("null"))).await;
     assert!(matches!(report.verdict, Verdict::Trapped { reason: Reason::StackLimit, .. }), "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_nobody_waits_for_any_longer_leaves_its_place() {
+    let engine = engine(EngineOptions { max_instances: 1, ..options() });
+    let (noop, guests) =
+        (load(&engine, "noop").await, [(load(&engine, "spin").await, "null"), (load(&engine, "sleep-wasi").await, r#"{"ms": 60000}"#)]);
+    for (guest, payload) in guests {
+        let running = tokio::time::timeout(Duration::from_millis(50), guest.run(run_of(delivery(payload))));
+        running.await.expect_err("it does not end by itself");
+        let asked_at = Instant::now();
+        while matches!(noop.run(run_of(delivery("null"))).await.verdict, Verdict::HostFault { .. }) {
+            assert!(asked_at.elapsed() < GRACE, "the place is still taken");
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_of_a_thousand_places_fits_the_address_space() {
+    const PLACES: u32 = 1_000;
+    let engine = engine(EngineOptions { max_instances: PLACES, ..options() });
+    let sleep = load(&engine, "sleep-wasi").await;
+    let abort = Abort::new(Instant::now() + PATIENCE);
+    let mut runs: FuturesUnordered<_> = (0..=PLACES)
+        .map(|_| {
+            let mut run = run_of(delivery(r#"{"ms": 60000}"#));
+            run.abort = abort.clone();
+            sleep.run(run)
+        })
+        .collect();
+    let refused = runs.next().await.expect("a run");
+    assert!(matches!(refused.verdict, Verdict::HostFault { .. }), "on demand there would be a place for it: {refused:?}");
+    abort.stop(AbortReason::Shutdown);
+    let verdicts: Vec<Verdict> = runs.map(|report| report.verdict).collect().await;
+    assert_eq!(verdicts, vec![Verdict::Aborted(AbortReason::Shutdown); PLACES as usize]);
 }
