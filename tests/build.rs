@@ -20,7 +20,20 @@ fn main() {
         .status()
         .expect("cargo runs");
     assert!(status.success(), "the guests did not build; is the target there? `rustup target add wasm32-wasip2`");
-    println!("cargo:rustc-env=RELAYBUS_GUESTS={}", target.join("wasm32-wasip2/release").display());
+    println!("cargo:rustc-env=RELAYBUS_GUESTS={}", keep(&target.join("wasm32-wasip2/release"), &out.join("components")).display());
+}
+
+/// Copies the components to a folder of this checkout's own: in a target folder that checkouts share, the last one to build wins.
+fn keep(built: &Path, kept: &Path) -> PathBuf {
+    std::fs::create_dir_all(kept).expect("OUT_DIR can be written");
+    for folder in [built.to_owned(), built.join("examples")] {
+        let files = std::fs::read_dir(&folder).expect("the build made the folder").flatten().map(|entry| entry.path());
+        for file in files.filter(|file| file.extension().is_some_and(|ending| ending == "wasm")) {
+            let name = file.file_name().expect("a file has a name");
+            std::fs::copy(&file, kept.join(name)).expect("a component can be copied");
+        }
+    }
+    kept.to_owned()
 }
 
 /// Every crate below `examples/` is a handler.

@@ -7,10 +7,8 @@ use std::path::PathBuf;
 /// # Panics
 /// If there is none: the name is wrong, or the guest has no `[[example]]` entry.
 pub fn component(name: &str) -> PathBuf {
-    let file = name.replace('-', "_") + ".wasm";
-    let release = PathBuf::from(env!("RELAYBUS_GUESTS"));
-    let found = [release.join("examples").join(&file), release.join(&file), release.join("examples").join(format!("{name}.wasm"))]
-        .into_iter()
-        .find(|path| path.exists());
-    found.unwrap_or_else(|| panic!("expected a guest `{name}` in {}", release.display()))
+    let folder = PathBuf::from(env!("RELAYBUS_GUESTS"));
+    // A library's file has underscores, an example's keeps its name.
+    let found = [format!("{name}.wasm"), format!("{}.wasm", name.replace('-', "_"))].map(|file| folder.join(file));
+    found.into_iter().find(|path| path.exists()).unwrap_or_else(|| panic!("expected a guest `{name}` in {}", folder.display()))
 }

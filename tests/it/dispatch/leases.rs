@@ -39,6 +39,19 @@ async fn r9_r11_a_run_that_lost_its_lease_is_stopped_and_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn r10_a_delivery_is_not_claimed_again_before_its_old_run_has_ended() {
+    let rig = Rig::new().await;
+    let dispatcher = rig.start(vec![Rig::handler("spin", |_| {}).await]).await;
+    let event = rig.publish("spin.a", json!({})).await;
+    let first = rig.until(event, "runs", |delivery| delivery.status == Status::Processing).await;
+    // Due again at once, and the only worker is woken; but its old run does not know yet that the lease is gone.
+    rig.opened.operators.change(&[first.id], Change::Release).await.unwrap();
+    rig.until(event, "runs again", |delivery| delivery.status == Status::Processing).await;
+    assert_eq!(dispatcher.counts().lease_lost, 1, "the old run had ended when the new one was claimed");
+    assert!(dispatcher.stop(Duration::from_secs(2)).await.left.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn r6_a_handler_runs_no_more_at_a_time_than_its_concurrency() {
     let rig = Rig::new().await;
     let slow = Rig::handler("slow-ok", |settings| settings.concurrency = Some(2));
