@@ -186,10 +186,11 @@ case!(c9_a_third_crash_puts_it_back_again, |t| async move {
     let (mailer, held) = twice_crashed(&t).await;
     t.crash(claim(mailer).alone()).await;
 
-    let claimed = t.claim(claim(mailer).alone().lease(SHORT)).await;
+    // The delay is random, up to this claim's lease: under a short one it may be over before the claim has ended.
+    let claimed = t.claim(claim(mailer).alone()).await;
 
     let shown = t.show(held.delivery.id).await;
-    assert!(claimed.deliveries.is_empty());
+    assert!(claimed.deliveries.is_empty(), "expected no takeover after the third crash, got {claimed:?}");
     assert_eq!((shown.status, shown.attempts, shown.crashes), (Status::Pending, 3, 3));
 });
 
