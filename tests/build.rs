@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests package lies in the workspace");
+    // As it is when this runs: checkouts that share a target folder share this program as well.
+    let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let root = package.parent().expect("the tests package lies in the workspace");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let target = out.ancestors().nth(4).expect("OUT_DIR lies in a target folder").join("guests");
     for folder in ["sdk/rust", "wit", "examples", "tests/guests"] {
