@@ -7,7 +7,7 @@ use std::process::Command;
 use relaybus_tests::{guests, host};
 
 fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("examples")
+    relaybus_tests::root().join("examples")
 }
 
 /// Adds the handlers, publishes `lines`, and runs until idle; the summary of the run.

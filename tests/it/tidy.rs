@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
+use relaybus_tests::root;
 
 /// Every file below `folder` with one of these endings, with its text.
 fn files(folder: &str, endings: &[&str]) -> Vec<(PathBuf, String)> {

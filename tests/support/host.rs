@@ -19,7 +19,7 @@ pub fn binary() -> &'static Path {
         let profile = test.parent().and_then(Path::parent).expect("tests lie in `deps` below their profile's folder");
         let binary = profile.join("relaybus-host");
         let built_at = std::fs::metadata(&binary).and_then(|metadata| metadata.modified());
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests package lies in the workspace").join("host/src");
+        let sources = crate::root().join("host/src");
         match built_at {
             Ok(built_at) if built_at >= newest(&sources) => binary,
             Ok(_) => panic!("{} is older than its sources; build it first: cargo build -p relaybus-host", binary.display()),

@@ -11,7 +11,7 @@ fn help_and_the_readme_have_the_same_exit_codes() {
     let (_, table) = help.split_once("\nExit codes:\n").expect("a table");
     let rows: Vec<_> = table.lines().map(|line| line.trim().split_once("  ").expect("a code and its meaning")).collect();
     assert_eq!(rows.iter().map(|(code, _)| *code).collect::<Vec<_>>(), ["0", "1", "2", "3", "4", "130, 143"]);
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
+    let readme = std::fs::read_to_string(relaybus_tests::root().join("README.md")).unwrap();
     for (code, meaning) in rows {
         assert!(readme.contains(&format!("\n| {code} | {meaning} |\n")), "`{code}` in README.md");
     }
