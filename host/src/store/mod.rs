@@ -7,6 +7,7 @@
 //! has a timeout of its own at the client, [`StoreOptions::call_timeout`], and fails with [`ErrorKind::Timeout`] rather than hang.
 
 pub mod error;
+mod mongodb;
 mod open;
 mod operators;
 mod postgres;
@@ -129,6 +130,7 @@ pub struct Capabilities {
 pub enum Backend {
     Sqlite,
     Postgres,
+    MongoDb,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
