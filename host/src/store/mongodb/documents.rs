@@ -11,8 +11,8 @@
 //!
 //! The state of a delivery: `status`; `attempts`, `crashes`, `snoozes`; `isolated` (pending, and must run alone: R8); `dueAt` (retry time while
 //! pending, lease end while processing, absent once settled: R5); `readyAt` (the due time that it was claimed at, to which a release goes
-//! back); `leaseToken`; `settleVerb` (how the holder of the token settled it, until the next claim: R12); `claimedIn` and `settledIn` (the
-//! claim, and the batch of settlements or changes, that wrote it last: how a batch learns what it did); `worker`, `claimedAt`, `settledAt`,
+//! back); `leaseToken`; `settleVerb` (how the holder of the token settled it, until the next claim: R12); `claimedIn`, `renewedIn` and
+//! `settledIn` (the claim, the batch of renewals, and the batch of settlements or changes, that wrote it last: how a batch learns what it did); `worker`, `claimedAt`, `settledAt`,
 //! `reason`; `records` (the last attempt records); `published` and `fanoutAt` (events of the completed run that are still to fan out: R16).
 //!
 //! An event or a delivery with `fanoutAt` has something to fan out. Whoever finds it creates the missing deliveries, which is idempotent,
@@ -24,7 +24,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
 use uuid::Uuid;
 
-use super::fields::{Problem, count, instant, optional_text, text, uuid};
+use super::fields::{Problem, count, instant, integer, optional_text, text, uuid};
 use crate::delivery::{ClaimedDelivery, DeliveryId, EventId, HandlerId, Header, NewEvent, Status};
 use crate::store::{ErrorKind, Malformed, StoreError, soundness};
 
@@ -93,7 +93,7 @@ pub(super) fn problem_of(operation: &'static str, event: &NewEvent) -> Option<St
 pub(super) fn claimed_delivery(delivery: &Document, event: Option<&Document>, max_attempts: u32) -> Result<ClaimedDelivery, Malformed> {
     // Both were the condition of finding it, so they can be read.
     let id = DeliveryId(uuid(delivery, "_id").unwrap_or_default());
-    let handler = HandlerId(delivery.get_i64("handlerId").unwrap_or_default());
+    let handler = HandlerId(integer(delivery, "handlerId").unwrap_or_default());
     read_claimed(delivery, event, id, handler, max_attempts).map_err(|problem| Malformed { id, handler, problem })
 }
 
