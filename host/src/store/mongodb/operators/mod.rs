@@ -1,17 +1,27 @@
+//! What people need of the store.
+
+mod look;
+
+use async_trait::async_trait;
+
 use super::MongoStore;
 use crate::delivery::DeliveryId;
 use crate::store::{
-    Change, Changed, DeliveryDetails, DeliverySummary, HandlerSummary, List, Operators, Pruned, RemoveHandler, Result, Retention,
+    Change, Changed, DeliveryDetails, DeliverySummary, ErrorKind, HandlerSummary, List, Operators, Pruned, RemoveHandler, Result,
+    Retention, StoreError,
 };
-use async_trait::async_trait;
+
 #[async_trait]
 impl Operators for MongoStore {
-    async fn list(&self, _request: List) -> Result<Vec<DeliverySummary>> {
-        todo!()
+    async fn list(&self, request: List) -> Result<Vec<DeliverySummary>> {
+        self.calls.run("list", |call| look::list(call, request)).await
     }
-    async fn show(&self, _id: DeliveryId) -> Result<DeliveryDetails> {
-        todo!()
+
+    async fn show(&self, id: DeliveryId) -> Result<DeliveryDetails> {
+        let found = self.calls.run("show", |call| look::show(call, id)).await?;
+        found.ok_or_else(|| StoreError::new("show", ErrorKind::NotFound, format!("there is no delivery `{id}`")))
     }
+
     async fn change(&self, _ids: &[DeliveryId], _change: Change) -> Result<Vec<Changed>> {
         todo!()
     }
