@@ -9,7 +9,7 @@ use mongodb::options::FindOptions;
 
 use crate::delivery::{DeliveryId, EventId, Status};
 use crate::store::mongodb::calls::{Call, Trouble};
-use crate::store::mongodb::documents::{DELIVERIES, EVENTS, HANDLERS, content_type, headers, id, payload, status};
+use crate::store::mongodb::documents::{DELIVERIES, EVENTS, HANDLERS, any_date, content_type, headers, id, payload, status};
 use crate::store::mongodb::fields::{Problem, count, instant, integer, optional_instant, optional_text, text, uuid};
 use crate::store::{AttemptRecord, DeliveryDetails, DeliverySummary, List, Result};
 
@@ -65,10 +65,9 @@ fn conditions_of_handlers(request: &List) -> Document {
 /// quicker.
 fn conditions(request: &List, handlers: &HashMap<i64, Document>) -> Document {
     let mut conditions = Document::new();
-    let any_date = doc! { "$gte": bson::DateTime::MIN };
     match request.status {
-        Some(Status::Pending | Status::Processing) => conditions.insert("dueAt", any_date),
-        Some(Status::Completed | Status::Buried) => conditions.insert("settledAt", any_date),
+        Some(Status::Pending | Status::Processing) => conditions.insert("dueAt", any_date()),
+        Some(Status::Completed | Status::Buried) => conditions.insert("settledAt", any_date()),
         None => None,
     };
     if request.handler.is_some() || request.status.is_some() {
