@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
-use mongodb::options::ClientOptions;
+use mongodb::options::{ClientOptions, ReadPreference, SelectionCriteria};
 use mongodb::{Client, Database};
 
 use super::calls::Trouble;
@@ -35,6 +35,8 @@ pub(super) async fn connect(url: &str, options: &StoreOptions) -> Result<Connect
     settings.app_name.get_or_insert_with(|| "relaybus-host".to_owned());
     settings.server_selection_timeout = Some(options.call_timeout / 2);
     settings.connect_timeout = Some(options.call_timeout / 2);
+    // Whatever the URL says of reads: what we decide by must be the latest.
+    settings.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     let name = settings.default_database.clone().unwrap_or_else(|| DEFAULT_DATABASE.to_owned());
     let hosts: Vec<String> = settings.hosts.iter().map(ToString::to_string).collect();
     let server = format!("`{name}` at {}", hosts.join(","));
