@@ -229,6 +229,24 @@ impl Call {
         Ok(written)
     }
 
+    /// Changes the document that matches, and answers it as it was before.
+    pub(super) async fn find_and_update(
+        &self,
+        collection: &str,
+        query: Document,
+        update: &[Document],
+    ) -> Result<Option<Document>, Trouble> {
+        let command = doc! {
+            "findAndModify": collection,
+            "query": query,
+            "update": update,
+            "maxTimeMS": millis(self.time_left()),
+            "writeConcern": self.write_concern(),
+        };
+        let answer = self.command(RawDocumentBuf::try_from(&command).map_err(|error| Trouble::Corrupt(error.to_string()))?).await?;
+        Ok(answer.get_document("value").ok().cloned())
+    }
+
     /// Deletes what matches `filter`, and answers how many that were.
     pub(super) async fn delete(&self, collection: &str, filter: Document) -> Result<u64, Trouble> {
         let command = doc! {
