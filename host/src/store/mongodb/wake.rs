@@ -127,7 +127,7 @@ impl Chores {
                 }
                 () = sleep_until(ask_time_at) => {
                     let answer = hello(self.calls.database(), self.calls.call_timeout()).await;
-                    self.note("ask_time", answer.map(|hello| self.clock.set(hello.local_time)));
+                    self.note("ask_time", answer.map(|hello| self.clock.set(hello)));
                     ask_time_at = Instant::now() + ASK_TIME;
                 }
             }
