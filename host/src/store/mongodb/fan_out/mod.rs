@@ -37,7 +37,7 @@ pub(super) async fn of_events(call: &Call, ids: Vec<Bson>) -> Result<usize, Trou
         found = marked(call, &ids).await?;
     }
     let (sound, problems): (Vec<_>, Vec<_>) = found.into_iter().map(Subject::check).partition(Result::is_ok);
-    set_aside(call, problems.into_iter().filter_map(Result::err).collect()).await?;
+    set_aside(call, problems.into_iter().filter_map(Result::err).map(|problem| *problem).collect()).await?;
     let sound: Vec<Subject> = sound.into_iter().flatten().collect();
     if sound.is_empty() {
         return Ok(0);

@@ -69,10 +69,10 @@ impl Subject {
 
     /// # Errors
     /// What is wrong with it, with its id.
-    pub(super) fn check(mut self) -> Result<Self, (Bson, Problem)> {
+    pub(super) fn check(mut self) -> Result<Self, Box<(Bson, Problem)>> {
         match self.read() {
             Ok(()) => Ok(self),
-            Err(problem) => Err((self.raw_id(), problem)),
+            Err(problem) => Err(Box::new((self.raw_id(), problem))),
         }
     }
 
