@@ -1,11 +1,14 @@
 //! What the tests share: guests, stores, servers, hosts.
 
+pub mod faketime;
 pub mod guests;
 pub mod host;
 pub mod lossy;
+pub mod private_server;
 pub mod rig;
 pub mod sandbox;
 pub mod servers;
+pub mod size;
 pub mod stores;
 
 /// The folder of the workspace. As it is when this runs: checkouts that share a target folder may share a test program as well.
