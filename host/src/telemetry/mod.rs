@@ -8,6 +8,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogFormat, LogSettings};
+use crate::store::DRIVER_LOG;
 
 /// Who reads the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +22,6 @@ pub enum Audience {
 /// Variables that come before `log.level`, in this order.
 const VARIABLES: [&str; 2] = ["RELAYBUS_LOG", "RUST_LOG"];
 
-/// Parts that say for each connection what the host says once of the store. Whoever names them is told all the same.
-const QUIET: &str = "sqlx_core::pool=warn";
-
 /// Starts logging. Does nothing if somebody else has done so in this process.
 pub fn init(settings: &LogSettings, audience: Audience) {
     let from_environment = VARIABLES.iter().find_map(|name| std::env::var(name).ok().filter(|text| !text.is_empty()));
@@ -32,7 +30,7 @@ pub fn init(settings: &LogSettings, audience: Audience) {
         Audience::Operator => &settings.level,
     });
     // Wrong directives are passed over: a log that says less is no reason not to start.
-    let filter = EnvFilter::builder().parse_lossy(format!("{QUIET},{level}"));
+    let filter = EnvFilter::builder().parse_lossy(format!("{DRIVER_LOG},{level}"));
     let registry = tracing_subscriber::registry().with(filter);
     let is_terminal = std::io::stderr().is_terminal();
     let started = match settings.format {
