@@ -6,6 +6,7 @@
 //! On every verb: only the store's clock decides what is due and what has expired (R4), so callers pass durations, never instants. Each call
 //! has a timeout of its own at the client, [`StoreOptions::call_timeout`], and fails with [`ErrorKind::Timeout`] rather than hang.
 
+mod decide;
 pub mod error;
 mod mongodb;
 mod open;

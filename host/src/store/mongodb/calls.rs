@@ -9,24 +9,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bson::raw::RawArrayBuf;
-use bson::{Document, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 use futures::TryStreamExt;
 use mongodb::error::ErrorKind as DriverErrorKind;
 use mongodb::options::{AggregateOptions, FindOptions};
 use mongodb::{Collection, Database};
 use tokio::time::Instant;
 
+use super::documents::MIGRATIONS;
 use crate::store::{ErrorKind, Outcome, Result, StoreError};
 
-/// The most statements, and bytes of them, in one command. The server takes 100,000 and 48 MB.
+/// The most statements, and bytes of them, in one command. The server takes 100,000, and 16 MiB with what surrounds them.
 const MAX_STATEMENTS: usize = 10_000;
-const MAX_STATEMENT_BYTES: usize = 40 << 20;
+const MAX_STATEMENT_BYTES: usize = (16 << 20) - (256 << 10);
+/// So many documents that a first answer is the whole one, unless its 16 MiB are full.
+const BATCH_SIZE: u32 = 100_000;
 
 /// Server error codes that we branch on.
 pub(super) mod code {
     pub(in super::super) const DUPLICATE_KEY: i32 = 11000;
     pub(super) const MAX_TIME_EXPIRED: i32 = 50;
     pub(super) const WRITE_CONFLICT: i32 = 112;
+    pub(in super::super) const TOO_LARGE: i32 = 10334;
     /// Said before anything was done.
     pub(super) const REFUSED: [i32; 5] = [13, 18, 8000, 10107, 13435];
     pub(super) const ACCESS_DENIED: [i32; 3] = [13, 18, 8000];
@@ -55,10 +59,13 @@ impl From<mongodb::error::Error> for Trouble {
 impl Trouble {
     fn code(&self) -> Option<i32> {
         match self {
-            Self::Driver(error) => match error.kind.as_ref() {
-                DriverErrorKind::Command(error) => Some(error.code),
-                _ => None,
-            },
+            Self::Driver(error) => {
+                if let DriverErrorKind::Command(error) = error.kind.as_ref() {
+                    Some(error.code)
+                } else {
+                    None
+                }
+            }
             Self::NotConfirmed(_) | Self::Corrupt(_) | Self::Unfit(_) | Self::TooLate => None,
         }
     }
@@ -140,6 +147,7 @@ impl Calls {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the driver's enum is not closed; what it may add is some kind of lost connection")]
 fn explain_driver(error: &mongodb::error::Error, server: &str) -> (ErrorKind, String) {
     match error.kind.as_ref() {
         DriverErrorKind::Authentication { .. } => (ErrorKind::Misconfigured, format!("{server} denies access")),
@@ -187,11 +195,12 @@ impl Call {
     /// The documents that match `filter`.
     pub(super) async fn find(&self, collection: &str, filter: Document, mut options: FindOptions) -> Result<Vec<Document>, Trouble> {
         options.max_time = Some(self.time_left());
+        options.batch_size = Some(BATCH_SIZE);
         Ok(self.collection(collection).find(filter).with_options(options).await?.try_collect().await?)
     }
 
     pub(super) async fn aggregate(&self, collection: &str, pipeline: Vec<Document>) -> Result<Vec<Document>, Trouble> {
-        let options = AggregateOptions::builder().max_time(self.time_left()).build();
+        let options = AggregateOptions::builder().max_time(self.time_left()).batch_size(BATCH_SIZE).build();
         Ok(self.collection(collection).aggregate(pipeline).with_options(options).await?.try_collect().await?)
     }
 
@@ -200,22 +209,46 @@ impl Call {
         self.update_within(collection, statements, self.time_left()).await
     }
 
-    /// [`update`](Self::update) with a time limit of its own at the server.
+    /// [`update`](Self::update) with a time limit of its own for the statements, not for their confirmation: when it is over
+    /// ([`Trouble::is_out_of_time`]), what was done by then stays done and has been confirmed.
     pub(super) async fn update_within(&self, collection: &str, statements: Vec<Document>, limit: Duration) -> Result<Written, Trouble> {
         let mut written = Written::default();
         let mut chunk = Chunk::default();
-        for statement in statements {
+        for (place, statement) in statements.into_iter().enumerate() {
             let statement = RawDocumentBuf::try_from(&statement).map_err(|error| Trouble::Corrupt(error.to_string()))?;
-            if !chunk.has_room_for(&statement) {
-                let next = chunk.next();
-                self.send(collection, std::mem::replace(&mut chunk, next), limit, &mut written).await?;
+            let n_bytes = statement.as_bytes().len();
+            if n_bytes > MAX_STATEMENT_BYTES {
+                let message = format!("expected a statement of at most {MAX_STATEMENT_BYTES} bytes, got {n_bytes}");
+                written.refused.insert(place, Refusal { code: code::TOO_LARGE, message });
+                continue;
             }
-            chunk.push(&statement);
+            if !chunk.has_room_for(&statement) {
+                self.send(collection, std::mem::take(&mut chunk), limit, &mut written).await?;
+            }
+            chunk.push(place, &statement);
         }
-        if chunk.n > 0 {
+        if !chunk.places.is_empty() {
             self.send(collection, chunk, limit, &mut written).await?;
         }
         Ok(written)
+    }
+
+    /// Changes the document that matches, and answers it as it was before.
+    pub(super) async fn find_and_update(
+        &self,
+        collection: &str,
+        query: Document,
+        update: &[Document],
+    ) -> Result<Option<Document>, Trouble> {
+        let command = doc! {
+            "findAndModify": collection,
+            "query": query,
+            "update": update,
+            "maxTimeMS": millis(self.time_left()),
+            "writeConcern": self.write_concern(),
+        };
+        let answer = self.command(RawDocumentBuf::try_from(&command).map_err(|error| Trouble::Corrupt(error.to_string()))?).await?;
+        Ok(answer.get_document("value").ok().cloned())
     }
 
     /// Deletes what matches `filter`, and answers how many that were.
@@ -227,7 +260,7 @@ impl Call {
             "writeConcern": self.write_concern(),
         };
         let answer = self.command(RawDocumentBuf::try_from(&command).map_err(|error| Trouble::Corrupt(error.to_string()))?).await?;
-        if let Some(refusal) = refusals(&answer, 0).into_values().next() {
+        if let Some(refusal) = refusals(&answer).map(|(_, refusal)| refusal).next() {
             return Err(Trouble::Corrupt(refusal.message));
         }
         Ok(count(&answer))
@@ -251,7 +284,7 @@ impl Call {
     }
 
     async fn send(&self, collection: &str, chunk: Chunk, limit: Duration, written: &mut Written) -> Result<(), Trouble> {
-        let Chunk { first, statements, .. } = chunk;
+        let Chunk { places, statements, .. } = chunk;
         let mut command = RawDocumentBuf::try_from(&doc! {
             "update": collection,
             "ordered": false,
@@ -260,10 +293,16 @@ impl Call {
         })
         .map_err(|error| Trouble::Corrupt(error.to_string()))?;
         command.append(bson::cstr!("updates"), statements);
-        let answer = self.command(command).await?;
+        let answer = match self.command(command).await {
+            Err(trouble) if trouble.is_out_of_time() => {
+                self.confirm().await?;
+                return Err(trouble);
+            }
+            answer => answer?,
+        };
         written.n += count(&answer);
-        written.upserted.extend(array(&answer, "upserted").filter_map(index).map(|index| first + index));
-        written.refused.extend(refusals(&answer, first));
+        written.upserted.extend(array(&answer, "upserted").filter_map(|entry| places.get(index(entry)?)));
+        written.refused.extend(refusals(&answer).filter_map(|(index, refusal)| Some((*places.get(index)?, refusal))));
         Ok(())
     }
 
@@ -275,9 +314,26 @@ impl Call {
             self.has_written.store(had_written, Ordering::Relaxed);
         }
         let answer = answer?;
-        match answer.get_document("writeConcernError") {
-            Ok(problem) => Err(Trouble::NotConfirmed(problem.get_str("errmsg").unwrap_or("no reason given").to_owned())),
-            Err(_) => Ok(answer),
+        match unconfirmed(&answer) {
+            // The time of the statements was over, not that of the call.
+            Some((code::MAX_TIME_EXPIRED, _)) => self.confirm().await.map(|()| answer),
+            Some((_, problem)) => Err(Trouble::NotConfirmed(problem)),
+            None => Ok(answer),
+        }
+    }
+
+    /// Waits until a majority has all that was written before: a write that finds nothing to do is confirmed together with the last that did.
+    async fn confirm(&self) -> Result<(), Trouble> {
+        let nothing = doc! { "q": { "_id": Bson::Null }, "u": { "$unset": { "nothing": true } } };
+        let command = doc! {
+            "update": MIGRATIONS,
+            "updates": [nothing],
+            "maxTimeMS": millis(self.time_left()),
+            "writeConcern": self.write_concern(),
+        };
+        match unconfirmed(&self.database.run_command(command).await?) {
+            Some((_, problem)) => Err(Trouble::NotConfirmed(problem)),
+            None => Ok(()),
         }
     }
 }
@@ -285,27 +341,21 @@ impl Call {
 /// Statements on their way into one command.
 #[derive(Default)]
 struct Chunk {
-    /// The place of the first one in the request.
-    first: usize,
-    n: usize,
+    /// Of each statement, in the request.
+    places: Vec<usize>,
     n_bytes: usize,
     statements: RawArrayBuf,
 }
 
 impl Chunk {
     fn has_room_for(&self, statement: &RawDocumentBuf) -> bool {
-        self.n == 0 || (self.n < MAX_STATEMENTS && self.n_bytes + statement.as_bytes().len() <= MAX_STATEMENT_BYTES)
+        self.places.is_empty() || (self.places.len() < MAX_STATEMENTS && self.n_bytes + statement.as_bytes().len() <= MAX_STATEMENT_BYTES)
     }
 
-    fn push(&mut self, statement: &RawDocumentBuf) {
-        self.n += 1;
+    fn push(&mut self, place: usize, statement: &RawDocumentBuf) {
+        self.places.push(place);
         self.n_bytes += statement.as_bytes().len();
         self.statements.push(statement.as_ref());
-    }
-
-    /// The next one, empty.
-    fn next(&self) -> Self {
-        Self { first: self.first + self.n, ..Self::default() }
     }
 }
 
@@ -318,17 +368,23 @@ fn count(answer: &Document) -> u64 {
 }
 
 fn array<'a>(answer: &'a Document, name: &str) -> impl Iterator<Item = &'a Document> {
-    answer.get_array(name).into_iter().flatten().filter_map(bson::Bson::as_document)
+    answer.get_array(name).into_iter().flatten().filter_map(Bson::as_document)
 }
 
 fn index(entry: &Document) -> Option<usize> {
     entry.get_i32("index").ok().and_then(|index| usize::try_from(index).ok())
 }
 
-fn refusals(answer: &Document, first: usize) -> BTreeMap<usize, Refusal> {
+fn refusals(answer: &Document) -> impl Iterator<Item = (usize, Refusal)> {
     let refusal = |error: &Document| Refusal {
         code: error.get_i32("code").unwrap_or(0),
         message: error.get_str("errmsg").unwrap_or("no reason given").to_owned(),
     };
-    array(answer, "writeErrors").filter_map(|error| Some((first + index(error)?, refusal(error)))).collect()
+    array(answer, "writeErrors").filter_map(move |error| Some((index(error)?, refusal(error))))
+}
+
+/// Why a majority has not confirmed a write.
+fn unconfirmed(answer: &Document) -> Option<(i32, String)> {
+    let problem = answer.get_document("writeConcernError").ok()?;
+    Some((problem.get_i32("code").unwrap_or(0), problem.get_str("errmsg").unwrap_or("no reason given").to_owned()))
 }

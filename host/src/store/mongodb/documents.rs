@@ -6,13 +6,15 @@
 //! | `events` | `_id` (UUID), `tenant`, `topic`, `key?`, `contentType`, `headers`, `dedupId?`, `payload`, `delayMs?`, `publishedAt`, `nDeliveries`, `fanoutAt?` |
 //! | `deliveries` | `_id` (UUID), `eventId`, `handlerId`, `tenant`, `topic`, `key?`, `publishedAt`, `payloadBytes`, and the state below |
 //! | `counters` | the last id given to a handler |
+//! | `wake` | one document, written by hosts that have work for others |
 //! | `migrations` | the versions of this schema that are there |
-//! | `prunings` | events that a prune under way is about to delete with their last delivery |
+//! | `prunings` | what a prune under way is about to delete: `_id` (UUID), `deliveries`, `events`, `settledAt` (the latest of the deliveries) |
 //!
 //! The state of a delivery: `status`; `attempts`, `crashes`, `snoozes`; `isolated` (pending, and must run alone: R8); `dueAt` (retry time while
 //! pending, lease end while processing, absent once settled: R5); `readyAt` (the due time that it was claimed at, to which a release goes
-//! back); `leaseToken`; `settleVerb` (how the holder of the token settled it, until the next claim: R12); `claimedIn` and `settledIn` (the
-//! claim, and the batch of settlements or changes, that wrote it last: how a batch learns what it did); `worker`, `claimedAt`, `settledAt`,
+//! back); `leaseToken`; `settleVerb` (how the holder of the token settled it, until the next claim: R12); `claimedIn`, `renewedIn`,
+//! `settledIn` and `changedIn` (the claim, and the batches of renewals, of settlements and of operators' changes, that wrote it last: how a
+//! batch learns what it did); `worker`, `claimedAt`, `settledAt`,
 //! `reason`; `records` (the last attempt records); `published` and `fanoutAt` (events of the completed run that are still to fan out: R16).
 //!
 //! An event or a delivery with `fanoutAt` has something to fan out. Whoever finds it creates the missing deliveries, which is idempotent,
@@ -24,7 +26,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
 use uuid::Uuid;
 
-use super::fields::{Problem, count, instant, optional_text, text, uuid};
+use super::fields::{Problem, count, instant, integer, optional_text, text, uuid};
 use crate::delivery::{ClaimedDelivery, DeliveryId, EventId, HandlerId, Header, NewEvent, Status};
 use crate::store::{ErrorKind, Malformed, StoreError, soundness};
 
@@ -34,11 +36,12 @@ pub(super) const DELIVERIES: &str = "deliveries";
 pub(super) const COUNTERS: &str = "counters";
 pub(super) const MIGRATIONS: &str = "migrations";
 pub(super) const PRUNINGS: &str = "prunings";
+pub(super) const WAKE: &str = "wake";
 
 /// A document of 16 MiB, less what surrounds the payload.
 const MAX_PAYLOAD_BYTES: usize = 15 << 20;
 /// Longer delays end here: dates beyond it are none to most programs.
-const LONGEST_DELAY: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
+pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
 /// An id or a token as it is stored: binary, of the subtype for UUIDs.
 pub(super) fn id(uuid: Uuid) -> Bson {
@@ -47,6 +50,11 @@ pub(super) fn id(uuid: Uuid) -> Bson {
 
 pub(super) fn ids(uuids: impl IntoIterator<Item = Uuid>) -> Vec<Bson> {
     uuids.into_iter().map(id).collect()
+}
+
+/// The condition that a date is there, in the form that a partial index can answer by its keys alone.
+pub(super) fn any_date() -> Document {
+    doc! { "$gte": bson::DateTime::MIN }
 }
 
 /// An event as publishers store it. `publishedAt` and `fanoutAt` are the server's to set.
@@ -93,7 +101,7 @@ pub(super) fn problem_of(operation: &'static str, event: &NewEvent) -> Option<St
 pub(super) fn claimed_delivery(delivery: &Document, event: Option<&Document>, max_attempts: u32) -> Result<ClaimedDelivery, Malformed> {
     // Both were the condition of finding it, so they can be read.
     let id = DeliveryId(uuid(delivery, "_id").unwrap_or_default());
-    let handler = HandlerId(delivery.get_i64("handlerId").unwrap_or_default());
+    let handler = HandlerId(integer(delivery, "handlerId").unwrap_or_default());
     read_claimed(delivery, event, id, handler, max_attempts).map_err(|problem| Malformed { id, handler, problem })
 }
 
@@ -184,7 +192,7 @@ pub(super) fn indexes() -> [(&'static str, Vec<Document>); 3] {
         // What one claim holds.
         doc! { "name": "leased", "key": { "leaseToken": 1 }, "partialFilterExpression": { "status": "processing" } },
         // Retention, and counts of what is settled.
-        doc! { "name": "settled", "key": { "handlerId": 1, "status": 1, "settledAt": 1 }, "partialFilterExpression": exists("settledAt") },
+        doc! { "name": "settled", "key": { "status": 1, "settledAt": 1, "handlerId": 1 }, "partialFilterExpression": exists("settledAt") },
         doc! { "name": "event", "key": { "eventId": 1 } },
         doc! { "name": "fanout", "key": { "fanoutAt": 1 }, "partialFilterExpression": exists("fanoutAt") },
         // For the ordering by key.

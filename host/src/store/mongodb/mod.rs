@@ -4,6 +4,7 @@
 //! repeats what was read (compare-and-set). Renewals and wake-ups have connections of their own, so that busy calls cannot starve them
 //! (R3). The clock is the server's, by `$$NOW` (R4).
 
+mod attempt_records;
 mod calls;
 mod claim;
 mod clock;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use self::calls::Calls;
+use self::claim::Claims;
 use self::clock::ServerClock;
 use self::connect::Connections;
 use self::wake::Wake;
@@ -40,6 +42,7 @@ pub(super) struct MongoStore {
     calls: Calls,
     /// On connections that nothing else uses.
     renewals: Calls,
+    claims: Arc<Claims>,
     clock: Arc<ServerClock>,
     wake: Wake,
     is_replica_set: bool,
@@ -57,9 +60,10 @@ impl MongoStore {
         let renewals = Calls::new(apart.clone(), options.call_timeout, server);
         let hello = calls.run("open", |call| async move { connect::hello(call.database(), call.time_left()).await }).await?;
         calls.run("open", migrate::migrate).await?;
-        let clock = Arc::new(ServerClock::new(hello.local_time));
+        let clock = Arc::new(ServerClock::new(hello));
         let wake = Wake::start(renewals.clone(), Arc::clone(&clock), hello.is_replica_set);
-        Ok(Self { calls, renewals, clock, wake, is_replica_set: hello.is_replica_set })
+        let claims = Arc::new(Claims::new(Arc::clone(&clock)));
+        Ok(Self { calls, renewals, claims, clock, wake, is_replica_set: hello.is_replica_set })
     }
 }
 
@@ -86,8 +90,8 @@ impl Store for MongoStore {
 
     async fn claim(&self, request: Claim) -> Result<Claimed> {
         let (worker, glance) = (request.worker, self.wake.signal().glance());
-        let clock = Arc::clone(&self.clock);
-        let claimed = self.calls.run("claim", |call| claim::claim(call, clock, request)).await?;
+        let claims = Arc::clone(&self.claims);
+        let claimed = self.calls.run("claim", |call| claims.claim(call, request)).await?;
         self.wake.signal().looked(worker, glance);
         Ok(claimed)
     }
