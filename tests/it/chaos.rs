@@ -18,6 +18,8 @@ mod forged;
 
 #[path = "chaos/kills.rs"]
 mod kills;
+#[path = "chaos/drains.rs"]
+mod drains;
 #[path = "chaos/connections.rs"]
 mod connections;
 #[path = "chaos/outages.rs"]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
@@ -151,6 +151,16 @@ impl Running {
         self.child.try_wait().expect("the host is our child")
     }
 
+    /// Memory that it holds right now.
+    ///
+    /// # Panics
+    /// If it is gone.
+    pub fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the host is there");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+        line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
+    }
+
     /// Sends a signal, such as `STOP` and `CONT`.
     ///
     /// # Panics
@@ -176,11 +186,20 @@ impl Running {
     pub async fn terminate(mut self) -> Ended {
         assert_eq!(self.status(), None, "the host ended by itself: {}", self.log().join("\n"));
         self.signal(Signal::TERM);
-        let deadline = Instant::now() + LONGEST_STOP;
+        let stopped = tokio::time::timeout(LONGEST_STOP, self.until_gone()).await;
+        assert!(stopped.is_ok(), "the host does not stop: {}", self.log().join("\n"));
+        self.ended().await
+    }
+
+    async fn until_gone(&mut self) {
         while self.status().is_none() {
-            assert!(Instant::now() < deadline, "the host does not stop: {}", self.log().join("\n"));
             crate::pause().await;
         }
+    }
+
+    /// Waits for the end of a host that ends by itself, or was told to.
+    pub async fn ended(mut self) -> Ended {
+        self.until_gone().await;
         let code = self.status().and_then(|status| status.code());
         let stdout = self.stdout.take().map(|reader| reader.join().expect("the reader ends")).unwrap_or_default();
         if let Some(reader) = self.stderr.take() {

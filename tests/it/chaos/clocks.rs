@@ -1,38 +1,27 @@
 //! Hosts whose clock is wrong by ten minutes, ahead and behind: only the server's clock decides (R4). An embedded store has no clock but the
 //! host's, which is a declared difference.
 
-use std::time::Duration;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use relaybus_host::delivery::Status;
 use relaybus_tests::faketime::Clock;
-use relaybus_tests::host::{Ended, Running, command};
+use relaybus_tests::host::Running;
 
 use crate::harness::{On, case};
 use crate::history::Transition;
-use crate::place::{LEASE, Place, SHORT_LEASES, stop, until_logged};
+use crate::place::{Place, start, stop};
 
 /// When the first line of the log was written, by the clock of the process that wrote it.
-async fn clock_of(host: &Running) -> DateTime<Utc> {
-    until_logged(host, &["dispatcher started"]).await;
+fn clock_of(host: &Running) -> DateTime<Utc> {
     let line = host.log().remove(0);
     line.split_whitespace().next().and_then(|instant| instant.parse().ok()).unwrap_or_else(|| panic!("expected an instant in {line}"))
 }
 
 /// A host that runs `guest` with a wrong clock, which is made sure of.
 async fn start_host(place: &Place, clock: Clock, guest: &str) -> Running {
-    let host = Running::start(clock.of(&mut place.host(guest, &[])));
-    let told = clock_of(&host).await;
+    let host = start(clock.of(&mut place.host(guest, &[]))).await;
+    let told = clock_of(&host);
     assert!(clock.is_of(told), "expected a clock that is {clock:?}, got {told}");
     host
-}
-
-/// Runs a command with a wrong clock.
-fn run(place: &Place, clock: Clock, arguments: &[&str]) -> Ended {
-    let mut command = command(place.folder(), &[arguments, &["--store", &place.url]].concat());
-    let ended = Ended::from(clock.of(&mut command).output().unwrap());
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    ended
 }
 
 fn claims(history: &[Transition]) -> Vec<&Transition> {
@@ -48,17 +37,18 @@ case!(On::Servers, r4_a_delayed_event_and_a_retry_come_at_their_time_whatever_th
     const DELAY: TimeDelta = TimeDelta::seconds(2);
     for (publisher, worker) in [(Clock::Ahead, Clock::Behind), (Clock::Behind, Clock::Ahead)] {
         let place = Place::on(backend).await;
-        place.configure(&format!(
-            "{SHORT_LEASES}[handler_defaults]\nretry_initial_delay = \"2s\"\nretry_factor = 1.0\nretry_max_delay = \"2s\"\nretry_jitter = 0.0\n"
-        ));
+        place.configure(
+            "[handler_defaults]\nretry_initial_delay = \"2s\"\nretry_factor = 1.0\nretry_max_delay = \"2s\"\nretry_jitter = 0.0\n",
+        );
         place.add("flaky");
         let host = start_host(&place, worker, "flaky").await;
-        run(&place, publisher, &["publish", "flaky.a", "--delay", "2s", "--data", r#"{"n": 2}"#]);
+        let delayed = ["publish", "flaky.a", "--delay", "2s", "--dedup-id", "once", "--data", r#"{"n": 2}"#];
+        place.run_as(&delayed, |command| publisher.of(command));
         // A host that took its own clock would come at once, or ten minutes late.
         place.until_completed(1).await;
         stop(vec![host]).await;
 
-        assert_eq!(place.facts(LEASE).await.n_completed, 1);
+        assert_eq!(place.facts().await.n_completed, 1);
         let history = place.history().await;
         let [first, second] = claims(&history)[..] else { panic!("expected two claims, got {history:#?}") };
         let settled = history.iter().find(|transition| transition.after.as_ref().unwrap().verb.as_deref() == Some("reschedule")).unwrap();
@@ -90,7 +80,7 @@ case!(On::Servers, r4_r7_a_lease_is_taken_over_after_its_end_whatever_the_hosts_
         stop(vec![other]).await;
 
         // That no claim comes before the end of a lease, and that each lease has its length by the server's clock, is the checker's to find.
-        let facts = place.facts(LEASE).await;
+        let facts = place.facts().await;
         assert_eq!((facts.n_claims, facts.n_takeovers, facts.n_completed), (2, 1, 1), "{facts:?}");
         assert!(facts.n_renewals > 0, "{facts:?}");
         place.remove().await;
@@ -104,11 +94,11 @@ case!(On::Servers, r4_what_is_settled_is_kept_for_its_time_whatever_the_hosts_cl
     let host = start_host(&place, Clock::Behind, "noop").await;
     place.until_completed(1).await;
     stop(vec![host]).await;
-    let prune = |clock, age| run(&place, clock, &["prune", "--json", "--completed", age]).object()["deliveries"].as_u64();
+    let prune = |clock: Clock, age| {
+        let pruned = place.run_as(&["prune", "--json", "--completed", age], |command| clock.of(command));
+        pruned.object()["deliveries"].as_u64()
+    };
     assert_eq!(prune(Clock::Ahead, "5m"), Some(0), "it was settled a moment ago");
     assert_eq!(prune(Clock::Behind, "0s"), Some(1), "it was settled");
     place.remove().await;
 });
-
-/// Two leases would fit into how wrong the clocks are many times.
-const _: () = assert!(LEASE.as_secs() * 10 < Duration::from_mins(10).as_secs());

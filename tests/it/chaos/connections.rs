@@ -3,20 +3,21 @@
 use std::time::Duration;
 
 use bson::doc;
+use futures::future::join_all;
 use relaybus_host::store::Backend;
 use relaybus_tests::private_server::PrivateServer;
 use relaybus_tests::size;
 use sqlx::{Connection, PgConnection};
 
 use crate::harness::{On, case};
-use crate::place::{LEASE, Place, every, stop};
+use crate::place::{Place, every, stop};
 
 case!(On::Servers, r22_everything_is_completed_while_the_server_ends_all_sessions_again_and_again, |backend| async move {
     let (n_rounds, n_each) = size::pick((8, 250), (30, 1_000));
     let server = PrivateServer::start(backend).await.unwrap();
     let place = Place::at(&server, backend).await;
     place.add("slow-ok");
-    let mut hosts: Vec<_> = (0..3).map(|_| place.start_host("slow-ok", &["--concurrency", "16"])).collect();
+    let mut hosts = join_all((0..3).map(|_| place.start_host("slow-ok", &["--concurrency", "16"]))).await;
 
     let mut rounds = every(size::pick(Duration::from_secs(1), Duration::from_secs(2)));
     let mut n_ended = 0;
@@ -30,7 +31,7 @@ case!(On::Servers, r22_everything_is_completed_while_the_server_ends_all_session
 
     assert!(hosts.iter_mut().all(|host| host.status().is_none()), "a host did not stay up");
     stop(hosts).await;
-    let facts = place.facts(LEASE).await;
+    let facts = place.facts().await;
     assert_eq!((facts.n_deliveries, facts.n_completed), (n_rounds * n_each, n_rounds * n_each));
     assert!(n_ended >= n_rounds, "{n_ended} sessions ended in {n_rounds} rounds");
     println!("{}: {n_ended} sessions ended: {facts:?}", place.url);

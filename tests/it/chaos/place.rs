@@ -1,6 +1,7 @@
 //! A database under audit, a folder with a configuration, and the hosts and commands that are started there.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use relaybus_host::delivery::{DeliveryId, NewEvent};
@@ -15,21 +16,32 @@ use crate::audit::Audit;
 use crate::harness::patience;
 use crate::history::{Facts, Transition, check};
 
-/// The lease of [`SHORT_LEASES`].
-pub(crate) const LEASE: Duration = Duration::from_secs(2);
+/// How long leases are, and the part of the configuration that says so.
+pub(crate) struct Leases {
+    pub(crate) duration: Duration,
+    configuration: &'static str,
+}
 
-/// Takeovers within seconds. The calls get as much as such a lease allows.
-pub(crate) const SHORT_LEASES: &str =
-    "[store]\ncall_timeout = \"660ms\"\n[dispatcher]\nlease_duration = \"2s\"\npoll_interval = \"250ms\"\n";
+/// Takeovers within seconds. The calls get as much time as such a lease allows.
+const ON_A_SERVER: Leases = Leases {
+    duration: Duration::from_secs(2),
+    configuration: "[store]\ncall_timeout = \"660ms\"\n[dispatcher]\nlease_duration = \"2s\"\npoll_interval = \"250ms\"\n",
+};
 
-/// The same for several processes on one file: each of them waits for its turn to write.
-pub(crate) const FILE_LEASE: Duration = Duration::from_secs(6);
-pub(crate) const FILE_LEASES: &str =
-    "[store]\ncall_timeout = \"1900ms\"\n[dispatcher]\nlease_duration = \"6s\"\npoll_interval = \"250ms\"\n";
+/// The same: several processes wait for their turn to write the file, and for its disk.
+const ON_A_FILE: Leases = Leases {
+    duration: Duration::from_secs(5),
+    configuration: "[store]\ncall_timeout = \"1600ms\"\n[dispatcher]\nlease_duration = \"5s\"\npoll_interval = \"250ms\"\n",
+};
+
+/// No lease runs out, nor is it renewed, before the case is over.
+pub(crate) const LONG: Leases =
+    Leases { duration: Duration::from_secs(600), configuration: "[dispatcher]\nlease_duration = \"10m\"\npoll_interval = \"250ms\"\n" };
 
 /// See the module.
 pub(crate) struct Place {
     pub(crate) url: String,
+    leases: Leases,
     database: Database,
     folder: tempfile::TempDir,
     opened: OpenStore,
@@ -60,8 +72,12 @@ impl Place {
         let url = database.url.clone();
         let opened = store::open(&url, StoreOptions::default()).await.unwrap();
         let audit = Audit::begin(database.backend, &url).await;
-        let place = Self { url, database, folder: tempfile::tempdir().unwrap(), opened, audit };
-        place.configure(SHORT_LEASES);
+        let leases = match database.backend {
+            Backend::Sqlite => ON_A_FILE,
+            Backend::Postgres | Backend::MongoDb => ON_A_SERVER,
+        };
+        let place = Self { url, leases, database, folder: tempfile::tempdir().unwrap(), opened, audit };
+        place.configure("");
         place
     }
 
@@ -69,16 +85,34 @@ impl Place {
         self.folder.path()
     }
 
-    /// Replaces the configuration of what is started from now on.
-    pub(crate) fn configure(&self, text: &str) {
-        std::fs::write(self.folder().join("relaybus.toml"), text).unwrap();
+    /// Gives what is started from now on a configuration beside the length of leases.
+    pub(crate) fn configure(&self, rest: &str) {
+        std::fs::write(self.folder().join("relaybus.toml"), format!("{}{rest}", self.leases.configuration)).unwrap();
+    }
+
+    /// The same place, before anything is started, with leases of another length than the short ones.
+    pub(crate) fn with_leases(mut self, leases: Leases) -> Self {
+        self.leases = leases;
+        self.configure("");
+        self
     }
 
     /// Runs a command on this store, which must end well.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
-        let ended = host::run(self.folder(), &[arguments, &["--store", &self.url]].concat());
-        assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
-        ended
+        self.run_as(arguments, |command| command)
+    }
+
+    /// The same, of a command that `change` has changed; again if the store could not be opened in time, as [`start`] has it.
+    pub(crate) fn run_as(&self, arguments: &[&str], change: impl Fn(&mut Command) -> &mut Command) -> Ended {
+        let deadline = Instant::now() + patience();
+        loop {
+            let mut command = host::command(self.folder(), &[arguments, &["--store", &self.url]].concat());
+            let ended = Ended::from(change(&mut command).output().unwrap());
+            if ended.code != Some(UNAVAILABLE) || Instant::now() > deadline {
+                assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
+                return ended;
+            }
+        }
     }
 
     /// Subscribes the guest, before any host runs it.
@@ -86,13 +120,13 @@ impl Place {
         self.run(&["handlers", "add", guests::component(guest).to_str().unwrap()]);
     }
 
-    /// A host that serves the guest until it is stopped.
-    pub(crate) fn start_host(&self, guest: &str, arguments: &[&str]) -> Running {
-        Running::start(&mut self.host(guest, arguments))
+    /// A host that serves the guest and has begun to.
+    pub(crate) async fn start_host(&self, guest: &str, arguments: &[&str]) -> Running {
+        start(&mut self.host(guest, arguments)).await
     }
 
-    /// The same, not yet started.
-    pub(crate) fn host(&self, guest: &str, arguments: &[&str]) -> std::process::Command {
+    /// The command that starts such a host.
+    pub(crate) fn host(&self, guest: &str, arguments: &[&str]) -> Command {
         let component = guests::component(guest);
         host::command(self.folder(), &[&["run", component.to_str().unwrap(), "--json", "--store", &self.url], arguments].concat())
     }
@@ -163,8 +197,8 @@ impl Place {
     ///
     /// # Panics
     /// With everything that is against them.
-    pub(crate) async fn facts(&self, lease: Duration) -> Facts {
-        check(&self.history().await, lease).unwrap_or_else(|problems| panic!("{problems}"))
+    pub(crate) async fn facts(&self) -> Facts {
+        check(&self.history().await, self.leases.duration).unwrap_or_else(|problems| panic!("{problems}"))
     }
 
     pub(crate) async fn remove(self) {
@@ -174,12 +208,32 @@ impl Place {
     }
 }
 
+/// Starts a host, and returns when it has begun to work. As a service manager does, it starts it again if the store could not be opened in
+/// time: on a busy machine the short time limit of these tests is over before a connection is there.
+pub(crate) async fn start(command: &mut Command) -> Running {
+    let deadline = Instant::now() + patience();
+    loop {
+        let mut host = Running::start(command);
+        while !has_logged(&host, &[STARTED]) && host.status().is_none() {
+            pause().await;
+        }
+        match host.status().map(|status| status.code()) {
+            Some(Some(UNAVAILABLE)) if Instant::now() < deadline => {}
+            None | Some(Some(0)) => return host,
+            Some(code) => panic!("the host ended with {code:?}: {}", host.log().join("\n")),
+        }
+    }
+}
+
+const STARTED: &str = "dispatcher started";
+
+/// "the store could not be reached, or did not answer in time", by the table of exit codes.
+pub(crate) const UNAVAILABLE: i32 = 4;
+
 /// Stops the hosts in order; each must have stayed up until now, and end well.
 pub(crate) async fn stop(hosts: Vec<Running>) -> Vec<Ended> {
     let mut ended = Vec::new();
     for host in hosts {
-        // A signal to one that has hardly begun would end it like any other program.
-        until_logged(&host, &["dispatcher started"]).await;
         let end = host.terminate().await;
         assert_eq!(end.code, Some(0), "{end:?}");
         ended.push(end);
@@ -187,10 +241,14 @@ pub(crate) async fn stop(hosts: Vec<Running>) -> Vec<Ended> {
     ended
 }
 
+fn has_logged(host: &Running, texts: &[&str]) -> bool {
+    host.log().iter().any(|line| texts.iter().any(|text| line.contains(text)))
+}
+
 /// Waits until the host has logged a line with one of these in it.
 pub(crate) async fn until_logged(host: &Running, texts: &[&str]) {
     let deadline = Instant::now() + patience();
-    while !host.log().iter().any(|line| texts.iter().any(|text| line.contains(text))) {
+    while !has_logged(host, texts) {
         assert!(Instant::now() < deadline, "expected one of {texts:?} in the log, got\n{}", host.log().join("\n"));
         pause().await;
     }

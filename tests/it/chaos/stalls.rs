@@ -7,16 +7,13 @@ use rustix::process::Signal;
 
 use crate::harness::{On, case};
 use crate::history::State;
-use crate::place::{LEASE, Place, stop, until_logged};
-
-/// A lease that no stall of this test outlasts.
-const LONG_LEASES: &str = "[dispatcher]\nlease_duration = \"10m\"\npoll_interval = \"250ms\"\n";
+use crate::place::{LONG, Place, stop, until_logged};
 
 /// A host in the middle of the only delivery's run, and the delivery.
 async fn host_in_mid_run(place: &Place) -> (Running, DeliverySummary) {
     place.add("slow-ok");
     place.publish("slow-ok.a", [r#"{"ms": 3000}"#.to_owned()]).await;
-    let host = place.start_host("slow-ok", &[]);
+    let host = place.start_host("slow-ok", &[]).await;
     let id = place.deliveries().await[0].id;
     let delivery = place.until_delivery(id, "is processing", |delivery| delivery.status == Status::Processing).await;
     (host, delivery)
@@ -45,7 +42,7 @@ case!(
         let before = place.until_delivery(claimed.id, "is renewed", is_renewed).await;
         stalled.signal(Signal::STOP);
         assert_eq!(before.status, Status::Processing, "the run was over before it was stopped");
-        let other = place.start_host("slow-ok", &[]);
+        let other = place.start_host("slow-ok", &[]).await;
         let outcome = place.until_delivery(before.id, "is completed", |delivery| delivery.status == Status::Completed).await;
         assert_eq!((outcome.attempts, outcome.crashes), (2, 1));
         assert_ne!(outcome.worker, before.worker);
@@ -55,20 +52,19 @@ case!(
         assert_eq!(summary(&stop(vec![other]).await[0]), (1, 0));
         let after = place.deliveries().await.remove(0);
         assert_eq!(format!("{after:?}"), format!("{outcome:?}"));
-        let facts = place.facts(LEASE).await;
+        let facts = place.facts().await;
         assert_eq!((facts.n_takeovers, facts.n_settles, facts.n_completed), (1, 1, 1), "{facts:?}");
         place.remove().await;
     }
 );
 
 case!(On::Servers, r11_a_late_settle_is_refused_as_a_lost_lease_and_the_outcome_of_the_other_stands, |backend| async move {
-    let place = Place::on(backend).await;
-    place.configure(LONG_LEASES);
+    let place = Place::on(backend).await.with_leases(LONG);
     let (stalled, before) = host_in_mid_run(&place).await;
     // By its own clock the lease lasts, so it will try to settle. Meanwhile an operator has given the delivery to whoever comes.
     stalled.signal(Signal::STOP);
     place.run(&["deliveries", "release", &before.id.to_string()]);
-    let other = place.start_host("slow-ok", &[]);
+    let other = place.start_host("slow-ok", &[]).await;
     let outcome = place.until_delivery(before.id, "is completed", |delivery| delivery.status == Status::Completed).await;
     assert_ne!(outcome.worker, before.worker);
     let n_changes = place.history().await.len();

@@ -5,13 +5,11 @@ use relaybus_tests::private_server::quiet_port;
 use relaybus_tests::{guests, host};
 
 use crate::harness::{On, case};
-
-/// "the store could not be reached, or did not answer in time", by the table of exit codes.
-const UNAVAILABLE: i32 = 4;
+use crate::place::UNAVAILABLE;
 
 case!(On::Servers, every_command_names_the_host_and_port_of_a_store_that_cannot_be_reached, |backend| async move {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("relaybus.toml"), crate::place::SHORT_LEASES).unwrap();
+    std::fs::write(folder.path().join("relaybus.toml"), "[store]\ncall_timeout = \"1s\"\n").unwrap();
     let address = format!("127.0.0.1:{}", quiet_port().unwrap());
     let url = match backend {
         Backend::Sqlite => unreachable!("it has no servers"),
