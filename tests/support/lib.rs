@@ -1,10 +1,12 @@
 //! What the tests share: guests, stores, servers, hosts.
 
+pub mod faketime;
 pub mod faulty;
 pub mod guests;
 pub mod history;
 pub mod host;
 pub mod lossy;
+pub mod private_server;
 pub mod rig;
 pub mod runs;
 pub mod sandbox;
