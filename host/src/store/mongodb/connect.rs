@@ -7,6 +7,7 @@ use std::time::Duration;
 use bson::{Document, doc};
 use mongodb::options::{ClientOptions, ReadPreference, SelectionCriteria};
 use mongodb::{Client, Database};
+use tokio::time::Instant;
 
 use super::calls::Trouble;
 use crate::store::{ErrorKind, Result, StoreError, StoreOptions};
@@ -55,18 +56,21 @@ pub(super) async fn connect(url: &str, options: &StoreOptions) -> Result<Connect
 /// What the server says of itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hello {
+    /// The time there when the answer arrived, or as much later as the answer took.
     pub(super) local_time: bson::DateTime,
     pub(super) is_replica_set: bool,
 }
 
 /// Asks the server what it is, and what time it is there.
 pub(super) async fn hello(database: &Database, patience: Duration) -> Result<Hello, Trouble> {
+    let asked_at = Instant::now();
     let answer = tokio::time::timeout(patience, database.run_command(doc! { "hello": 1 })).await.map_err(|_| Trouble::TooLate)??;
     let wire_version = answer.get_i32("maxWireVersion").unwrap_or(0);
     if wire_version < OLDEST_WIRE_VERSION {
         return Err(Trouble::Unfit(format!("expected MongoDB 6.0 or later, got one of wire version {wire_version}")));
     }
     let local_time = *answer.get_datetime("localTime").map_err(|_| Trouble::Unfit(unexpected(&answer)))?;
+    let local_time = local_time.saturating_add_duration(asked_at.elapsed());
     Ok(Hello { local_time, is_replica_set: answer.contains_key("setName") })
 }
 

@@ -1,0 +1,4 @@
+//! What is MongoDB's alone. The contract's clauses are the conformance suite's.
+#![allow(clippy::unwrap_used, reason = "all of this file is tests")]
+
+mod plans;
