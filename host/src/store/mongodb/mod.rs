@@ -42,6 +42,7 @@ pub(super) struct MongoStore {
     calls: Calls,
     /// On connections that nothing else uses.
     renewals: Calls,
+    clock: Arc<ServerClock>,
     claims: Arc<Claims>,
     wake: Wake,
     is_replica_set: bool,
@@ -61,8 +62,8 @@ impl MongoStore {
         calls.run("open", migrate::migrate).await?;
         let clock = Arc::new(ServerClock::new(hello.local_time));
         let wake = Wake::start(renewals.clone(), Arc::clone(&clock), hello.is_replica_set);
-        let claims = Arc::new(Claims::new(clock));
-        Ok(Self { calls, renewals, claims, wake, is_replica_set: hello.is_replica_set })
+        let claims = Arc::new(Claims::new(Arc::clone(&clock)));
+        Ok(Self { calls, renewals, clock, claims, wake, is_replica_set: hello.is_replica_set })
     }
 }
 

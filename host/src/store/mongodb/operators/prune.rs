@@ -9,7 +9,7 @@ use bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{FindOptions, Hint};
 use uuid::Uuid;
 
-use super::handlers;
+use super::remove;
 use crate::delivery::Status;
 use crate::store::mongodb::calls::{Call, Calls, Trouble};
 use crate::store::mongodb::clock::ServerClock;
@@ -21,7 +21,7 @@ use crate::store::{Pruned, Result, Retention};
 const BATCH: usize = 1000;
 
 pub(super) async fn prune(calls: &Calls, clock: &ServerClock, retention: Retention) -> Result<Pruned> {
-    handlers::bury_forgotten(calls).await?;
+    remove::bury_forgotten(calls).await?;
     let mut pruned = calls.run("prune", finish_what_others_began).await?;
     for (status, age) in [(Status::Completed, retention.completed), (Status::Buried, retention.buried)] {
         let mut fanning_out = Vec::new();
