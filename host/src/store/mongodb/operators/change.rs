@@ -35,10 +35,7 @@ async fn change_chunk(call: Call, named: Vec<DeliveryId>, change: Change) -> Res
     let batch = Uuid::new_v4();
     let among = doc! { "$in": ids(named.iter().map(|id| id.0)) };
     let statement = statement(&among, change, batch);
-    let written = call.update(DELIVERIES, vec![statement]).await?;
-    if let Some(refusal) = written.refused.into_values().next() {
-        return Err(Trouble::Corrupt(refusal.message));
-    }
+    call.update(DELIVERIES, vec![statement]).await?.all()?;
     let options = FindOptions::builder().projection(doc! { "status": 1, "changedIn": 1 }).build();
     let found = call.find(DELIVERIES, doc! { "_id": among }, options).await?;
     let states: Result<HashMap<_, _>, Problem> = found.iter().map(|delivery| state(delivery, batch)).collect();

@@ -150,8 +150,8 @@ impl Pruning {
 
     async fn write_down(&self, call: &Call) -> Result<(), Trouble> {
         let document = doc! { "deliveries": &self.deliveries, "events": &self.events, "settledAt": &self.settled_at };
-        let written = call.update(PRUNINGS, vec![doc! { "q": { "_id": &self.id }, "u": document, "upsert": true }]).await?;
-        written.refused.into_values().next().map_or(Ok(()), |refusal| Err(Trouble::Corrupt(refusal.message)))
+        let statement = doc! { "q": { "_id": &self.id }, "u": document, "upsert": true };
+        call.update(PRUNINGS, vec![statement]).await?.all().map(|_| ())
     }
 
     async fn carry_out(&self, call: &Call) -> Result<Pruned, Trouble> {

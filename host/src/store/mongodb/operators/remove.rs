@@ -57,8 +57,8 @@ async fn mark(call: Call, request: RemoveHandler) -> Result<Marked, Trouble> {
         return Ok(Marked::HasUnfinished);
     }
     let mark = vec![doc! { "$set": { "topics": [], "removedAt": "$$NOW" } }];
-    let written = call.update(HANDLERS, vec![doc! { "q": { "_id": id, "removedAt": { "$exists": false } }, "u": mark }]).await?;
-    Ok(if written.n == 1 { Marked::Now(id) } else { Marked::NotFound })
+    let n_marked = call.update(HANDLERS, vec![doc! { "q": { "_id": id, "removedAt": { "$exists": false } }, "u": mark }]).await?.all()?;
+    Ok(if n_marked == 1 { Marked::Now(id) } else { Marked::NotFound })
 }
 
 /// Buries what handlers have left that were removed before.
@@ -93,7 +93,7 @@ async fn bury_batch(call: Call, handlers: Vec<i64>) -> Result<(usize, u64), Trou
     let of_removed = found.iter().filter(|delivery| integer(delivery, "handlerId").is_ok_and(|handler| removed.contains(&handler)));
     let ids: Vec<&Bson> = of_removed.filter_map(|delivery| delivery.get("_id")).collect();
     let statement = change::statement(&doc! { "$in": ids }, Change::Bury, Uuid::new_v4());
-    Ok((found.len(), call.update(DELIVERIES, vec![statement]).await?.n))
+    Ok((found.len(), call.update(DELIVERIES, vec![statement]).await?.all()?))
 }
 
 /// At most `limit` deliveries of `handlers` that are pending or processing. Index: `due`, nothing else is read.
