@@ -17,7 +17,7 @@ use crate::store::mongodb::documents::{DELIVERIES, EVENTS, PRUNINGS, any_date, d
 use crate::store::mongodb::fields::Problem;
 use crate::store::{Pruned, Result, Retention};
 
-/// Documents of one batch: some tens of milliseconds.
+/// Documents of one batch, so that each of its commands takes some tens of milliseconds.
 const BATCH: usize = 1000;
 
 pub(super) async fn prune(calls: &Calls, clock: &ServerClock, retention: Retention) -> Result<Pruned> {

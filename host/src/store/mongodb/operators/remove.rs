@@ -12,9 +12,9 @@ use super::change;
 use crate::store::mongodb::calls::{Call, Calls, Trouble};
 use crate::store::mongodb::documents::{DELIVERIES, HANDLERS, any_date};
 use crate::store::mongodb::fields::integer;
-use crate::store::{Change, ErrorKind, RemoveHandler, Result, StoreError, Unfinished};
+use crate::store::{Change, ErrorKind, Outcome, RemoveHandler, Result, StoreError, Unfinished};
 
-/// How many deliveries are buried in one call: some tens of milliseconds.
+/// How many deliveries are buried in one call, so that it takes some tens of milliseconds.
 const BATCH: usize = 1000;
 
 /// Removes the handler, then buries what it has left. A fan-out that has read its topics before may still create deliveries: they are
@@ -23,7 +23,10 @@ pub(super) async fn remove_handler(calls: &Calls, request: RemoveHandler) -> Res
     let handler = format!("`{}` of tenant `{}`", request.name, request.tenant);
     let not_found = || StoreError::new("remove_handler", ErrorKind::NotFound, format!("there is no handler {handler}"));
     match calls.run("remove_handler", |call| mark(call, request)).await? {
-        Marked::Now(id) => bury(calls, "remove_handler", vec![id]).await.map(|_| ()),
+        Marked::Now(id) => match bury(calls, "remove_handler", vec![id]).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.with_outcome(Outcome::Unknown)),
+        },
         // Perhaps by a call that did not come to its end, of which this is the repetition.
         Marked::Before(id) => match bury(calls, "remove_handler", vec![id]).await? {
             0 => Err(not_found()),
