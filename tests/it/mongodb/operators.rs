@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bson::{Bson, DateTime, Document, doc};
 use futures::TryStreamExt;
-use mongodb::Database as Raw;
 use mongodb::options::ReplaceOptions;
+use mongodb::{ClientSession, Database as Raw};
 use relaybus_host::delivery::{DeliveryId, Status};
 use relaybus_host::store::{Backend, List, OpenStore, Pruned, RemoveHandler, Retention, StoreOptions, Unfinished, open};
 use relaybus_tests::stores::{Database, is_skipped};
@@ -59,12 +59,18 @@ async fn handler(raw: &Raw, id: i64, more: Document) {
     handlers.replace_one(doc! { "_id": id }, handler).with_options(ReplaceOptions::builder().upsert(true).build()).await.unwrap();
 }
 
-async fn event(raw: &Raw, more: Document) -> Uuid {
-    let event = Uuid::now_v7();
-    let mut document = doc! {
-        "_id": id(event), "tenant": "default", "topic": "order.created", "contentType": "text/plain", "payload": "x",
+fn new_event(more: Document) -> Document {
+    let mut event = doc! {
+        "_id": id(Uuid::now_v7()), "tenant": "default", "topic": "order.created", "contentType": "text/plain", "payload": "x",
         "publishedAt": seconds_ago(60), "nDeliveries": 1,
     };
+    event.extend(more);
+    event
+}
+
+async fn event(raw: &Raw, more: Document) -> Uuid {
+    let event = Uuid::now_v7();
+    let mut document = new_event(doc! { "_id": id(event) });
     document.extend(more);
     insert(raw, "events", document).await;
     event
@@ -153,22 +159,50 @@ async fn listed(store: &OpenStore) -> Vec<(DeliveryId, Status, Option<String>)> 
     deliveries.into_iter().map(|delivery| (delivery.id, delivery.status, delivery.reason)).collect()
 }
 
+/// Inserts what `new` makes, marked as still to fan out, and holds it in a transaction, so that the host does not fan it out for as long as
+/// the session lives.
+async fn held_to_fan_out(raw: &Raw, collection: &str, new: impl Fn() -> Document) -> (ClientSession, Document) {
+    loop {
+        let mut document = new();
+        document.insert("fanoutAt", seconds_ago(60));
+        insert(raw, collection, document.clone()).await;
+        let mut session = raw.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let marked = doc! { "_id": document.get("_id"), "fanoutAt": { "$exists": true } };
+        let hold = raw.collection::<Document>(collection).update_one(marked, doc! { "$set": { "held": true } }).session(&mut session).await;
+        // Else the host was quicker.
+        if hold.is_ok_and(|hold| hold.matched_count == 1) {
+            return (session, document);
+        }
+    }
+}
+
 #[tokio::test]
 async fn r22_nothing_is_pruned_that_is_still_to_fan_out() {
     on_a_database(|store, raw| async move {
-        let fanning_out = doc! { "fanoutAt": seconds_ago(60) };
-        let half_way = event(&raw, fanning_out.clone()).await;
-        delivery(&raw, half_way, settled("completed", 60)).await;
-        event(&raw, doc! { "nDeliveries": 0, "fanoutAt": seconds_ago(60) }).await;
-        let mut published = settled("completed", 60);
-        published.extend(fanning_out);
-        delivery(&raw, event(&raw, doc! {}).await, published).await;
-        delivery(&raw, event(&raw, doc! {}).await, settled("completed", 50)).await;
+        handler(&raw, HANDLER, doc! { "topics": [] }).await;
+        let (mut first, half_way) = held_to_fan_out(&raw, "events", || new_event(doc! {})).await;
+        let (mut second, unheard) = held_to_fan_out(&raw, "events", || new_event(doc! { "nDeliveries": 0 })).await;
+        let (mut third, completed) = held_to_fan_out(&raw, "deliveries", || {
+            let mut published = settled("completed", 60);
+            published.insert("published", [new_event(doc! {})]);
+            delivery_of(Uuid::now_v7(), published).1
+        })
+        .await;
+        let id_of = |document: &Document| document.get("_id").cloned().unwrap();
+        let mut of_half_way = delivery_of(Uuid::nil(), settled("completed", 60)).1;
+        of_half_way.insert("eventId", id_of(&half_way));
+        insert(&raw, "deliveries", of_half_way.clone()).await;
 
-        let pruned = store.operators.prune(NOTHING).await.unwrap();
+        store.operators.prune(NOTHING).await.unwrap();
 
-        assert_eq!(pruned, Pruned { n_deliveries: 1, n_events: 1 });
-        assert_eq!([n_documents(&raw, "deliveries").await, n_documents(&raw, "events").await], [2, 3]);
+        for (collection, kept) in [("events", half_way), ("events", unheard), ("deliveries", completed), ("deliveries", of_half_way)] {
+            let kept = doc! { "_id": id_of(&kept) };
+            assert_eq!(raw.collection::<Document>(collection).count_documents(kept.clone()).await.unwrap(), 1, "{collection} {kept}");
+        }
+        for session in [&mut first, &mut second, &mut third] {
+            session.abort_transaction().await.unwrap();
+        }
     })
     .await;
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bson::{Document, doc};
 use mongodb::options::{ClientOptions, ReadPreference, SelectionCriteria};
 use mongodb::{Client, Database};
+use tokio::time::Instant;
 
 use super::calls::Trouble;
 use crate::store::{ErrorKind, Result, StoreError, StoreOptions};
@@ -55,19 +56,22 @@ pub(super) async fn connect(url: &str, options: &StoreOptions) -> Result<Connect
 /// What the server says of itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hello {
+    /// When it was asked, by the clock of this host.
+    pub(super) asked_at: Instant,
     pub(super) local_time: bson::DateTime,
     pub(super) is_replica_set: bool,
 }
 
 /// Asks the server what it is, and what time it is there.
 pub(super) async fn hello(database: &Database, patience: Duration) -> Result<Hello, Trouble> {
+    let asked_at = Instant::now();
     let answer = tokio::time::timeout(patience, database.run_command(doc! { "hello": 1 })).await.map_err(|_| Trouble::TooLate)??;
     let wire_version = answer.get_i32("maxWireVersion").unwrap_or(0);
     if wire_version < OLDEST_WIRE_VERSION {
         return Err(Trouble::Unfit(format!("expected MongoDB 6.0 or later, got one of wire version {wire_version}")));
     }
     let local_time = *answer.get_datetime("localTime").map_err(|_| Trouble::Unfit(unexpected(&answer)))?;
-    Ok(Hello { local_time, is_replica_set: answer.contains_key("setName") })
+    Ok(Hello { asked_at, local_time, is_replica_set: answer.contains_key("setName") })
 }
 
 fn unexpected(answer: &Document) -> String {

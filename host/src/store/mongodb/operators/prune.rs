@@ -13,7 +13,7 @@ use super::remove;
 use crate::delivery::Status;
 use crate::store::mongodb::calls::{Call, Calls, Trouble};
 use crate::store::mongodb::clock::ServerClock;
-use crate::store::mongodb::documents::{DELIVERIES, EVENTS, PRUNINGS, any_date, delay_ms, id};
+use crate::store::mongodb::documents::{DELIVERIES, EVENTS, PRUNINGS, delay_ms, id};
 use crate::store::mongodb::fields::Problem;
 use crate::store::{Pruned, Result, Retention};
 
@@ -75,7 +75,7 @@ async fn deliveries(call: Call, old: Document) -> Result<Batch, Trouble> {
     let n_found = found.len();
     let events: Vec<Bson> = found.iter().filter_map(|delivery| delivery.get("eventId").cloned()).collect();
     // Its fan-out would create the deliveries again that it does not find.
-    let fanning_out = doc! { "_id": { "$in": events }, "fanoutAt": any_date() };
+    let fanning_out = doc! { "_id": { "$in": events }, "fanoutAt": { "$exists": true } };
     let fanning_out = call.find(EVENTS, fanning_out, only_ids()).await?.iter().filter_map(|event| event.get("_id").cloned()).collect();
     let mut batch = Batch { pruned: Pruned::default(), n_found, fanning_out };
     let is_free = |delivery: &&Document| !delivery.get("eventId").is_some_and(|event| batch.fanning_out.contains(event));
