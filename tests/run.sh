@@ -28,6 +28,7 @@ rustup target list --installed | grep -qx wasm32-wasip2 || rustup target add was
 command -v cc >/dev/null || install_package build-essential
 command -v npm >/dev/null || install_package npm
 if needs_postgres && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then install_package postgresql; fi
+if needs_postgres && ! command -v pgbouncer >/dev/null; then install_package pgbouncer; fi
 
 step "format and lints"
 cargo fmt --all --check

@@ -3,6 +3,7 @@
 pub mod guests;
 pub mod host;
 pub mod lossy;
+pub mod pgbouncer;
 pub mod rig;
 pub mod sandbox;
 pub mod servers;
