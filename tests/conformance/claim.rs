@@ -22,7 +22,23 @@ case!(c1_r1_no_delivery_is_handed_to_two_claimers, |t| async move {
     assert_eq!((first.deliveries.len(), second.deliveries.len()), (3, 0));
 });
 
-case!(Backend::Postgres, c1_r1_rows_locked_by_somebody_else_are_passed_over_and_not_waited_for, |t| async move {
+case!([Backend::Postgres, Backend::MongoDb], c1_r1_a_row_locked_by_somebody_else_keeps_no_other_from_being_claimed, |t| async move {
+    let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
+    t.publish_many("order.created", 3).await;
+    let locked = t.list(List::default()).await[2].id;
+    let lock = t.lock(locked).await;
+
+    let mut meanwhile = t.hold_when_due(claim(mailer).limit(1)).await;
+    let first = meanwhile.delivery.id;
+    meanwhile = t.hold_when_due(claim(mailer).limit(1)).await;
+
+    lock.release().await;
+    assert!(first != locked && meanwhile.delivery.id != locked && meanwhile.delivery.id != first);
+    assert_eq!(t.hold_when_due(claim(mailer)).await.delivery.id, locked);
+});
+
+// MongoDB makes a write wait for the transaction that holds its document.
+case!([Backend::Postgres], c1_r1_rows_locked_by_somebody_else_are_passed_over_and_not_waited_for, |t| async move {
     let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
     t.publish_many("order.created", 3).await;
     let locked = t.list(List::default()).await[2].id;

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bson::{Document, doc};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::FutureExt;
 use relaybus_host::delivery::{DeliveryId, EventId};
@@ -37,8 +38,8 @@ pub(crate) const SHORT: Duration = Duration::from_millis(300);
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) module: &'static str,
-    /// The only backend that it is about; `None` for all.
-    pub(crate) only: Option<Backend>,
+    /// The backends that it is about, where that is not all of them: a declared difference.
+    pub(crate) only: &'static [Backend],
     pub(crate) run: fn(Test) -> Body,
 }
 
@@ -46,13 +47,13 @@ pub(crate) type Body = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 inventory::collect!(Case);
 
-/// Registers a case: `case!(c6_a_claim_counts_an_attempt, |t| async move { ... })`, or one about a single backend: `case!(Backend::Postgres, ...)`.
+/// Registers a case: `case!(c6_a_claim_counts_an_attempt, |t| async move { ... })`, or one about some backends: `case!([Backend::Postgres], ...)`.
 macro_rules! case {
     ($name:ident, $body:expr) => {
-        inventory::submit! { $crate::harness::Case { name: stringify!($name), module: module_path!(), only: None, run: |t| $crate::harness::body($body, t) } }
+        inventory::submit! { $crate::harness::Case { name: stringify!($name), module: module_path!(), only: &[], run: |t| $crate::harness::body($body, t) } }
     };
-    ($backend:path, $name:ident, $body:expr) => {
-        inventory::submit! { $crate::harness::Case { name: stringify!($name), module: module_path!(), only: Some($backend), run: |t| $crate::harness::body($body, t) } }
+    ([$($backend:path),+], $name:ident, $body:expr) => {
+        inventory::submit! { $crate::harness::Case { name: stringify!($name), module: module_path!(), only: &[$($backend),+], run: |t| $crate::harness::body($body, t) } }
     };
 }
 pub(crate) use case;
@@ -67,7 +68,7 @@ pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
 }
 
 pub(crate) fn cases_for(backend: Backend) -> impl Iterator<Item = &'static Case> {
-    cases().filter(move |case| case.only.is_none_or(|only| only == backend))
+    cases().filter(move |case| case.only.is_empty() || case.only.contains(&backend))
 }
 
 impl Case {
@@ -129,6 +130,7 @@ pub(crate) struct Process {
 pub(crate) enum Raw {
     Sqlite(SqlitePool),
     Postgres(PgPool),
+    MongoDb(mongodb::Database),
 }
 
 /// A row, or a whole file, that somebody else has locked until they [`release`](Self::release) it.
@@ -136,15 +138,16 @@ pub(crate) enum Raw {
 pub(crate) enum Lock {
     Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),
     Postgres(sqlx::Transaction<'static, sqlx::Postgres>),
+    MongoDb(Box<mongodb::ClientSession>),
 }
 
 impl Lock {
     pub(crate) async fn release(self) {
         match self {
-            Self::Sqlite(file) => file.rollback().await,
-            Self::Postgres(row) => row.rollback().await,
+            Self::Sqlite(file) => file.rollback().await.expect("the lock is released"),
+            Self::Postgres(row) => row.rollback().await.expect("the lock is released"),
+            Self::MongoDb(mut document) => document.abort_transaction().await.expect("the lock is released"),
         }
-        .expect("the lock is released");
     }
 }
 
@@ -206,6 +209,10 @@ impl Test {
         match self.raw().await {
             Raw::Sqlite(_) => Utc::now(),
             Raw::Postgres(pool) => sqlx::query_scalar("select clock_timestamp()").fetch_one(&pool).await.expect("the server has a clock"),
+            Raw::MongoDb(database) => {
+                let hello = database.run_command(doc! { "hello": 1 }).await.expect("the server answers");
+                hello.get_datetime("localTime").expect("the server has a clock").to_chrono()
+            }
         }
     }
 
@@ -233,6 +240,10 @@ impl Test {
                     Raw::Sqlite(SqlitePool::connect_with(file).await.expect("the file opens"))
                 }
                 Backend::Postgres => Raw::Postgres(PgPool::connect(&self.database.url).await.expect("the server answers")),
+                Backend::MongoDb => {
+                    let client = mongodb::Client::with_uri_str(&self.database.url).await.expect("the URL can be read");
+                    Raw::MongoDb(client.default_database().expect("the URL names a database"))
+                }
             }
         };
         self.raw.get_or_init(open).await.clone()
@@ -243,14 +254,18 @@ impl Test {
         let n_rows = match self.raw().await {
             Raw::Sqlite(pool) => {
                 let damage = sqlx::query("update relaybus_events set headers = '\"damaged\"' where id = $1").bind(event.0);
-                damage.execute(&pool).await.map(|done| done.rows_affected())
+                damage.execute(&pool).await.expect("the row is damaged").rows_affected()
             }
             Raw::Postgres(pool) => {
                 let damage = sqlx::query("update relaybus.events set headers = '\"damaged\"' where id = $1").bind(event.0);
-                damage.execute(&pool).await.map(|done| done.rows_affected())
+                damage.execute(&pool).await.expect("the row is damaged").rows_affected()
+            }
+            Raw::MongoDb(database) => {
+                let (event, damage) = (doc! { "_id": bson::Uuid::from(event.0) }, doc! { "$set": { "headers": "damaged" } });
+                database.collection::<Document>("events").update_one(event, damage).await.expect("the document is damaged").modified_count
             }
         };
-        assert_eq!(n_rows.expect("the row is damaged"), 1);
+        assert_eq!(n_rows, 1);
     }
 
     /// Locks the delivery's row, or the file where there are no row locks, as somebody else's transaction does.
@@ -262,6 +277,15 @@ impl Test {
                 let lock = sqlx::query("select 1 from relaybus.deliveries where id = $1 for update").bind(delivery.0);
                 lock.fetch_one(&mut *row).await.expect("the row is locked");
                 Lock::Postgres(row)
+            }
+            Raw::MongoDb(database) => {
+                let mut session = database.client().start_session().await.expect("a session begins");
+                session.start_transaction().await.expect("a transaction begins");
+                let (delivery, touch) = (doc! { "_id": bson::Uuid::from(delivery.0) }, doc! { "$set": { "touched": true } });
+                let deliveries = database.collection::<Document>("deliveries");
+                let touched = deliveries.update_one(delivery, touch).session(&mut session).await.expect("the document is held");
+                assert_eq!(touched.modified_count, 1);
+                Lock::MongoDb(Box::new(session))
             }
         }
     }

@@ -90,7 +90,7 @@ case!(l3_an_expired_lease_that_nobody_took_is_renewed, |t| async move {
     assert_eq!(t.show(held.delivery.id).await.crashes, 0);
 });
 
-case!(Backend::Postgres, l4_r3_a_row_locked_by_somebody_else_is_unknown_and_the_others_are_renewed, |t| async move {
+case!([Backend::Postgres, Backend::MongoDb], l4_r3_a_row_locked_by_somebody_else_is_unknown_and_the_others_are_renewed, |t| async move {
     let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
     t.publish_many("order.created", 2).await;
     let both = claim(mailer);
@@ -106,7 +106,7 @@ case!(Backend::Postgres, l4_r3_a_row_locked_by_somebody_else_is_unknown_and_the_
 });
 
 // SQLite has no row locks: whoever writes holds the file. Then nothing can be said about any lease, but none is lost either.
-case!(Backend::Sqlite, l4_r3_while_somebody_else_writes_the_file_no_lease_is_lost, |t| async move {
+case!([Backend::Sqlite], l4_r3_while_somebody_else_writes_the_file_no_lease_is_lost, |t| async move {
     let (_, held) = t.hold_one("mailer").await;
     let hasty = t.reopen_with(StoreOptions { call_timeout: SHORT, max_connections: 2 }).await;
     let lock = t.lock(held.delivery.id).await;

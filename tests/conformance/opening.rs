@@ -12,7 +12,7 @@ case!(the_capabilities_name_the_backend_and_its_clock, |t| async move {
 
     let expected = match t.backend() {
         Backend::Sqlite => ClockOwner::Host,
-        Backend::Postgres => ClockOwner::Server,
+        Backend::Postgres | Backend::MongoDb => ClockOwner::Server,
     };
     assert_eq!((capabilities.backend, capabilities.clock), (t.backend(), expected));
 });

@@ -16,13 +16,14 @@ use crate::servers;
 pub const SKIP_VARIABLE: &str = "RELAYBUS_TEST_SKIP";
 
 /// Every backend, in the order in which a run shows them.
-pub const BACKENDS: [Backend; 2] = [Backend::Sqlite, Backend::Postgres];
+pub const BACKENDS: [Backend; 3] = [Backend::Sqlite, Backend::Postgres, Backend::MongoDb];
 
 /// The name of a backend in tests' names and in [`SKIP_VARIABLE`].
 pub const fn name_of(backend: Backend) -> &'static str {
     match backend {
         Backend::Sqlite => "sqlite",
         Backend::Postgres => "postgres",
+        Backend::MongoDb => "mongodb",
     }
 }
 
@@ -53,6 +54,8 @@ impl Database {
     pub async fn create(backend: Backend) -> Result<Self> {
         match backend {
             Backend::Sqlite => Self::create_empty(backend).await,
+            // Nothing to copy from: there, whoever opens a database makes its collections.
+            Backend::MongoDb => Self::create_empty(backend).await,
             Backend::Postgres => {
                 let server = servers::postgres().await?;
                 Self::create_on(&server, &format!("template {}", template(&server).await?)).await
@@ -72,7 +75,28 @@ impl Database {
                 Ok(Self { backend, url, folder: Some(folder) })
             }
             Backend::Postgres => Self::create_on(&servers::postgres().await?, "").await,
+            Backend::MongoDb => Ok(Self::on_mongodb(&servers::mongodb().await?)),
         }
+    }
+
+    /// A database on this server that nobody has opened yet.
+    ///
+    /// # Errors
+    /// If the server cannot be asked for it, or the backend has no servers.
+    pub async fn create_empty_at(backend: Backend, server: &str) -> Result<Self> {
+        match backend {
+            Backend::Sqlite => anyhow::bail!("SQLite has no servers"),
+            Backend::Postgres => Self::create_on(server, "").await,
+            Backend::MongoDb => Ok(Self::on_mongodb(server)),
+        }
+    }
+
+    /// A name on this MongoDB server, which makes a database of it once something is stored. The server is told to be taken as it is,
+    /// and not for the other members that it may name.
+    pub fn on_mongodb(server: &str) -> Self {
+        let name = format!("relaybus_test_{}", uuid::Uuid::new_v4().simple());
+        let (server, parameters) = server.split_once("/?").unwrap_or((server, "directConnection=true"));
+        Self { backend: Backend::MongoDb, url: format!("{server}/{name}?{parameters}"), folder: None }
     }
 
     async fn create_on(server: &str, like: &str) -> Result<Self> {
@@ -92,6 +116,14 @@ impl Database {
             Backend::Postgres => {
                 if let Some((server, name)) = self.url.rsplit_once('/') {
                     let _ = execute(server, format!("drop database if exists {name} with (force)")).await;
+                }
+            }
+            Backend::MongoDb => {
+                if let Ok(client) = mongodb::Client::with_uri_str(&self.url).await
+                    && let Some(database) = client.default_database()
+                {
+                    let _ = database.drop().await;
+                    client.shutdown().await;
                 }
             }
         }

@@ -10,6 +10,7 @@ pub(super) async fn run(context: &mut Context) -> CommandResult {
     let backend = match store.capabilities().backend {
         Backend::Sqlite => "sqlite",
         Backend::Postgres => "postgres",
+        Backend::MongoDb => "mongodb",
     };
     store.close().await;
     match context.output.form() {

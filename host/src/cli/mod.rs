@@ -43,7 +43,7 @@ const GLOBAL: &str = "Options of every command";
 /// What every command understands.
 #[derive(Debug, Args)]
 struct Globals {
-    /// The store, such as `sqlite:relaybus.db` (the default, in the current folder)
+    /// The store: `sqlite:relaybus.db` (the default, in the current folder), `postgres://user@host/database` or `mongodb://host/database`
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL", env = "RELAYBUS_STORE", hide_env_values = true)]
     store: Option<String>,
     /// The configuration file [default: relaybus.toml in the current folder, if there is one]

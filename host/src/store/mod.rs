@@ -6,7 +6,9 @@
 //! On every verb: only the store's clock decides what is due and what has expired (R4), so callers pass durations, never instants. Each call
 //! has a timeout of its own at the client, [`StoreOptions::call_timeout`], and fails with [`ErrorKind::Timeout`] rather than hang.
 
+mod decide;
 pub mod error;
+mod mongodb;
 mod open;
 mod operators;
 mod postgres;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use error::{ErrorKind, Outcome, StoreError};
-pub use open::{OpenStore, StoreOptions, open};
+pub use open::{DRIVER_LOG, OpenStore, StoreOptions, open};
 pub use operators::*;
 
 use crate::delivery::{ClaimedDelivery, DeliveryId, EventId, HandlerId, NewEvent, WorkerId};
@@ -129,6 +131,7 @@ pub struct Capabilities {
 pub enum Backend {
     Sqlite,
     Postgres,
+    MongoDb,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::mongodb::MongoStore;
 use super::postgres::PostgresStore;
 use super::sqlite::SqliteStore;
 use super::{ErrorKind, Operators, Result, Store, StoreError};
+
+/// How much of the drivers' logs is wanted, unless somebody names them: they say for each connection what the host says once of the store.
+pub const DRIVER_LOG: &str = "sqlx_core::pool=warn";
 
 /// Settings that every backend understands.
 #[derive(Clone, Debug)]
@@ -31,7 +35,7 @@ pub struct OpenStore {
     pub operators: Arc<dyn Operators>,
 }
 
-/// Opens the store that `url` names (`sqlite:PATH`, `postgres://...`), bringing its schema up to date.
+/// Opens the store that `url` names (`sqlite:PATH`, `postgres://...`, `mongodb://...`), bringing its schema up to date.
 ///
 /// # Errors
 /// `Misconfigured` for a URL that names no known store, a file that is no database, or a schema newer than this program; `Unavailable` for
@@ -46,6 +50,11 @@ pub async fn open(url: &str, options: StoreOptions) -> Result<OpenStore> {
         let store = Arc::new(PostgresStore::open(url, &options).await?);
         return Ok(OpenStore { store: Arc::<PostgresStore>::clone(&store), operators: store });
     }
-    let message = format!("expected a store such as `sqlite:relaybus.db` or `postgres://user@host/database`, got `{url}`");
+    if url.starts_with("mongodb:") || url.starts_with("mongodb+srv:") {
+        let store = Arc::new(MongoStore::open(url, &options).await?);
+        return Ok(OpenStore { store: Arc::<MongoStore>::clone(&store), operators: store });
+    }
+    let message =
+        format!("expected a store such as `sqlite:relaybus.db`, `postgres://user@host/database` or `mongodb://host/database`, got `{url}`");
     Err(StoreError::new("open", ErrorKind::Misconfigured, message))
 }

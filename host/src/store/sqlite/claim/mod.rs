@@ -3,7 +3,6 @@
 //! The transaction is immediate, so what is read as due here is still due when it is leased, and no other claimer comes between. What
 //! follows for each candidate is a pure decision; then one statement per kind of decision does it for all of them.
 
-mod decide;
 mod read;
 mod write;
 
@@ -12,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use self::decide::{Candidate, Choice, Limits, Room, choose};
+use self::read::Candidate;
 use self::write::Holder;
 use super::rows::hex;
 use super::time::StoreTime;
@@ -20,6 +19,7 @@ use super::transaction::Transaction;
 use super::writer::Write;
 use crate::delivery::HandlerId;
 use crate::lease::LeaseToken;
+use crate::store::decide::{Choice, Limits, Room, choose};
 use crate::store::{BuriedAtClaim, Claim, ClaimFor, Claimed, Isolation};
 
 /// How often one claim looks again because what it found had to be buried or put back. Each round has got past what it found, so the next
@@ -158,7 +158,7 @@ impl<'a> Claiming<'a> {
             served.may_have_more = found.len() >= limit as usize;
             candidates.extend(found);
         }
-        candidates.sort_by_key(|candidate| (candidate.due_at, candidate.id));
+        candidates.sort_by_key(|candidate| (candidate.due_at, candidate.due.id));
         Ok(candidates)
     }
 
@@ -169,23 +169,24 @@ impl<'a> Claiming<'a> {
         read::isolated(transaction, self.handlers.keys().copied().collect(), self.now, &self.exclude, limit).await
     }
 
-    async fn carry_out(&mut self, transaction: &mut Transaction, choice: Choice) -> sqlx::Result<()> {
+    async fn carry_out(&mut self, transaction: &mut Transaction, choice: Choice<Candidate>) -> sqlx::Result<()> {
         let Choice { hand_out, isolate, bury, is_full: _ } = choice;
         write::record_lost_leases(transaction, hand_out.iter().chain(&isolate).chain(bury.iter().map(|(candidate, _)| candidate))).await?;
 
-        let leased = hand_out.iter().map(|candidate| (candidate.id, self.now.after(self.lease_duration(candidate.handler))));
+        let leased = hand_out.iter().map(|candidate| (candidate.due.id, self.now.after(self.lease_duration(candidate.due.handler))));
         let holder = Holder { worker: self.request.worker, token: self.request.token, now: self.now };
         write::lease(transaction, leased, holder).await?;
-        self.taken.extend(hand_out.iter().map(|candidate| hex(candidate.id.0)));
+        self.taken.extend(hand_out.iter().map(|candidate| hex(candidate.due.id.0)));
 
         let delay = |handler| self.lease_duration(handler).mul_f64(rand::random::<f64>());
-        let isolated: Vec<_> = isolate.iter().map(|candidate| (candidate.id, self.now.after(delay(candidate.handler)))).collect();
+        let isolated: Vec<_> = isolate.iter().map(|candidate| (candidate.due.id, self.now.after(delay(candidate.due.handler)))).collect();
         write::isolate(transaction, &isolated).await?;
         self.next_due_at = isolated.iter().map(|(_, due_at)| *due_at).chain(self.next_due_at).min();
         self.may_have_isolated |= !isolated.is_empty();
 
-        write::bury(transaction, bury.iter().map(|(candidate, reason)| (candidate.id, *reason)), self.now).await?;
-        let buried = bury.iter().map(|(candidate, reason)| BuriedAtClaim { id: candidate.id, handler: candidate.handler, reason: *reason });
+        write::bury(transaction, bury.iter().map(|(candidate, reason)| (candidate.due.id, *reason)), self.now).await?;
+        let buried =
+            bury.iter().map(|(candidate, reason)| BuriedAtClaim { id: candidate.due.id, handler: candidate.due.handler, reason: *reason });
         self.buried.extend(buried);
         Ok(())
     }

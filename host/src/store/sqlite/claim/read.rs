@@ -6,13 +6,30 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use sqlx::types::Json;
 
-use super::decide::{Candidate, Limits};
 use crate::delivery::{DeliveryId, HandlerId};
 use crate::lease::LeaseToken;
 use crate::store::Claimed;
+use crate::store::decide::{Due, Limits};
 use crate::store::sqlite::rows::claimed_delivery;
 use crate::store::sqlite::time::StoreTime;
 use crate::store::sqlite::transaction::Transaction;
+
+/// A delivery that is due, as read under the write lock.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) due: Due,
+    pub(super) tenant: String,
+    pub(super) due_at: StoreTime,
+    /// That held the lease which has ended.
+    pub(super) worker: Option<String>,
+    pub(super) claimed_at: Option<StoreTime>,
+}
+
+impl AsRef<Due> for Candidate {
+    fn as_ref(&self) -> &Due {
+        &self.due
+    }
+}
 
 /// A first look at a handler's queue.
 pub(super) struct Look {
@@ -104,15 +121,18 @@ pub(super) async fn taken(transaction: &mut Transaction, taken: &[String], claim
 }
 
 fn candidate(row: &SqliteRow, handler: HandlerId) -> sqlx::Result<Candidate> {
-    Ok(Candidate {
+    let due = Due {
         id: DeliveryId(row.try_get("id")?),
         handler,
-        tenant: row.try_get("tenant")?,
         is_expired: row.try_get("is_expired")?,
         attempts: row.try_get("attempts")?,
         crashes: row.try_get("crashes")?,
-        due_at: row.try_get("due_at")?,
         payload_bytes: row.try_get("payload_bytes")?,
+    };
+    Ok(Candidate {
+        due,
+        tenant: row.try_get("tenant")?,
+        due_at: row.try_get("due_at")?,
         worker: row.try_get("worker")?,
         claimed_at: row.try_get("claimed_at")?,
     })

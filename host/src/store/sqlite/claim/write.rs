@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sqlx::types::Json;
 
-use super::decide::Candidate;
+use super::read::Candidate;
 use crate::delivery::{DeliveryId, WorkerId};
 use crate::lease::LeaseToken;
 use crate::store::sqlite::attempt_records::{self, NewAttemptRecord};
@@ -64,15 +64,15 @@ pub(super) async fn bury(
 
 /// C7: leaves an attempt record of each lease that was found expired, for its worker cannot any more.
 pub(super) async fn record_lost_leases(transaction: &mut Transaction, candidates: impl Iterator<Item = &Candidate>) -> sqlx::Result<()> {
-    let records: Vec<_> = candidates.filter(|candidate| candidate.is_expired).map(record_of_lost_lease).collect();
+    let records: Vec<_> = candidates.filter(|candidate| candidate.due.is_expired).map(record_of_lost_lease).collect();
     attempt_records::append(transaction, &records).await
 }
 
 fn record_of_lost_lease(candidate: &Candidate) -> NewAttemptRecord {
     NewAttemptRecord {
-        delivery_id: hex(candidate.id.0),
+        delivery_id: hex(candidate.due.id.0),
         tenant: candidate.tenant.clone(),
-        attempt: candidate.attempts,
+        attempt: candidate.due.attempts,
         worker: candidate.worker.clone().unwrap_or_default(),
         started_at: candidate.claimed_at.unwrap_or(candidate.due_at),
         ended_at: candidate.due_at,

@@ -1,29 +1,24 @@
-//! What a claim does with each delivery that is due: pure decisions, without IO.
+//! What a claim does with each delivery that is due, on the stores that decide it here: pure decisions, without IO.
 
 use std::collections::HashMap;
 
 use crate::delivery::{DeliveryId, HandlerId};
-use crate::store::sqlite::time::StoreTime;
 use crate::verdict::Reason;
 
-/// From this many crashes on a delivery runs alone (R8). The schema's index of these deliveries has the number too.
+/// From this many crashes on a delivery runs alone (R8). SQLite's index of these deliveries has the number too.
 pub(super) const ISOLATED_FROM_CRASHES: i64 = 2;
 
-/// A delivery that is due, as read under the write lock. Numbers are as stored: what is absurd about them is the reader's finding (C13).
-#[derive(Clone, Debug)]
-pub(super) struct Candidate {
+/// A delivery that is due, as far as it decides what becomes of it. Numbers are as stored: what is absurd about them is the reader's
+/// finding (C13).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
     pub(super) id: DeliveryId,
     pub(super) handler: HandlerId,
-    pub(super) tenant: String,
     /// Its lease has ended under a worker; else it was pending.
     pub(super) is_expired: bool,
     pub(super) attempts: i64,
     pub(super) crashes: i64,
-    pub(super) due_at: StoreTime,
     pub(super) payload_bytes: i64,
-    /// That held the lease which has ended.
-    pub(super) worker: Option<String>,
-    pub(super) claimed_at: Option<StoreTime>,
 }
 
 /// The limits of a handler, which belong to it and not to the claimer.
@@ -34,7 +29,7 @@ pub(super) struct Limits {
 }
 
 /// What becomes of a candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fate {
     HandOut,
     /// Back to pending for a random time, to run alone afterwards.
@@ -43,13 +38,13 @@ pub(super) enum Fate {
 }
 
 /// C8, C9: what kills its host cannot loop for ever, and the first takeover is immediate.
-pub(super) fn fate(candidate: &Candidate, limits: Limits) -> Fate {
-    let crashes = candidate.crashes.saturating_add(i64::from(candidate.is_expired));
+pub(super) fn fate(due: &Due, limits: Limits) -> Fate {
+    let crashes = due.crashes.saturating_add(i64::from(due.is_expired));
     if crashes > 0 && crashes >= limits.max_crashes {
         Fate::Bury(Reason::MaxCrashes)
-    } else if candidate.attempts >= limits.max_attempts {
+    } else if due.attempts >= limits.max_attempts {
         Fate::Bury(Reason::MaxAttempts)
-    } else if candidate.is_expired && crashes >= ISOLATED_FROM_CRASHES {
+    } else if due.is_expired && crashes >= ISOLATED_FROM_CRASHES {
         Fate::Isolate
     } else {
         Fate::HandOut
@@ -88,9 +83,9 @@ impl Room {
     }
 
     /// C2 and C12: the first always goes, however large.
-    fn admit(&mut self, candidate: &Candidate) -> Admission {
-        let payload_bytes = self.payload_bytes.saturating_add(u64::try_from(candidate.payload_bytes).unwrap_or(0));
-        let of_handler = self.n_left_of.entry(candidate.handler).or_insert(0);
+    fn admit(&mut self, due: &Due) -> Admission {
+        let payload_bytes = self.payload_bytes.saturating_add(u64::try_from(due.payload_bytes).unwrap_or(0));
+        let of_handler = self.n_left_of.entry(due.handler).or_insert(0);
         if self.n_left == 0 || (!self.is_empty && payload_bytes > self.max_payload_bytes) {
             return Admission::Full;
         }
@@ -105,25 +100,26 @@ impl Room {
     }
 }
 
-/// What to do with some candidates.
-#[derive(Debug, Default)]
-pub(super) struct Choice {
-    pub(super) hand_out: Vec<Candidate>,
-    pub(super) isolate: Vec<Candidate>,
-    pub(super) bury: Vec<(Candidate, Reason)>,
+/// What to do with some candidates: whatever a store knows of deliveries that are due.
+#[derive(Debug)]
+pub(super) struct Choice<C> {
+    pub(super) hand_out: Vec<C>,
+    pub(super) isolate: Vec<C>,
+    pub(super) bury: Vec<(C, Reason)>,
     /// A delivery that could be handed out had to be left, for want of room.
     pub(super) is_full: bool,
 }
 
 /// Goes through `candidates`, which are in the order of their due times, until there is no room.
-pub(super) fn choose(candidates: Vec<Candidate>, limits: &HashMap<HandlerId, Limits>, room: &mut Room) -> Choice {
-    let mut choice = Choice::default();
+pub(super) fn choose<C: AsRef<Due>>(candidates: Vec<C>, limits: &HashMap<HandlerId, Limits>, room: &mut Room) -> Choice<C> {
+    let mut choice = Choice { hand_out: Vec::new(), isolate: Vec::new(), bury: Vec::new(), is_full: false };
     for candidate in candidates {
-        let Some(limits) = limits.get(&candidate.handler) else { continue };
-        match fate(&candidate, *limits) {
+        let due = candidate.as_ref();
+        let Some(limits) = limits.get(&due.handler) else { continue };
+        match fate(due, *limits) {
             Fate::Bury(reason) => choice.bury.push((candidate, reason)),
             Fate::Isolate => choice.isolate.push(candidate),
-            Fate::HandOut => match room.admit(&candidate) {
+            Fate::HandOut => match room.admit(due) {
                 Admission::Admitted => choice.hand_out.push(candidate),
                 Admission::HandlerFull => {}
                 Admission::Full => {
