@@ -26,7 +26,7 @@ use self::calls::Calls;
 use self::wake::Wake;
 use super::{
     Backend, Backlog, Capabilities, Claim, Claimed, ClockOwner, ExtendLeases, Published, Result, Settle, Settled, Settlement, Store,
-    StoreOptions, Subscribe, Subscribed, WakeUps,
+    StoreOptions, Subscribe, Subscribed,
 };
 use crate::delivery::{HandlerId, NewEvent};
 use crate::lease::{LeaseToken, Renewal};
