@@ -6,6 +6,7 @@ pub mod guests;
 pub mod history;
 pub mod host;
 pub mod lossy;
+pub mod pgbouncer;
 pub mod private_server;
 pub mod rig;
 pub mod runs;
