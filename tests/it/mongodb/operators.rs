@@ -17,6 +17,8 @@ const NOTHING: Retention = Retention { completed: Duration::ZERO, buried: Durati
 const ALL: Retention = Retention { completed: A_DAY, buried: A_DAY };
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HANDLER: i64 = 7;
+/// Far beyond what a busy machine needs: only what never comes fails.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs `test` on a database of its own.
 async fn on_a_database<F: Future<Output = ()>>(test: impl FnOnce(OpenStore, Raw) -> F) {
@@ -203,6 +205,34 @@ async fn r22_nothing_is_pruned_that_is_still_to_fan_out() {
         for session in [&mut first, &mut second, &mut third] {
             session.abort_transaction().await.unwrap();
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn o8_an_event_that_cannot_be_fanned_out_goes_by_its_age() {
+    on_a_database(|store, raw| async move {
+        for nonsense in [doc! { "topic": 7 }, doc! { "topic": "a", "payload": "x", "publishedAt": "yesterday" }] {
+            let mut event = doc! { "_id": id(Uuid::now_v7()), "fanoutAt": DateTime::now() };
+            event.extend(nonsense);
+            insert(&raw, "events", event).await;
+        }
+        let all_set_aside = async {
+            let set_aside = doc! { "problem": { "$exists": true } };
+            while raw.collection::<Document>("events").count_documents(set_aside.clone()).await.unwrap() < 2 {
+                relaybus_tests::pause().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, all_set_aside).await.expect("both are set aside");
+
+        assert_eq!(store.operators.prune(ALL).await.unwrap().n_events, 0);
+        let all_gone = async {
+            // Until then it may be the same millisecond.
+            while n_documents(&raw, "events").await > 0 {
+                store.operators.prune(NOTHING).await.unwrap();
+            }
+        };
+        tokio::time::timeout(PATIENCE, all_gone).await.expect("both are pruned");
     })
     .await;
 }
