@@ -1,4 +1,7 @@
 //! What is MongoDB's alone. The contract's clauses are the conformance suite's.
 #![allow(clippy::unwrap_used, reason = "all of this file is tests")]
 
+#[path = "mongodb/plans.rs"]
 mod plans;
+#[path = "mongodb/unwritable.rs"]
+mod unwritable;
