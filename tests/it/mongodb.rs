@@ -7,3 +7,5 @@ mod operators;
 mod plans;
 #[path = "mongodb/publish.rs"]
 mod publish;
+#[path = "mongodb/unwritable.rs"]
+mod unwritable;
