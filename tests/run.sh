@@ -1,12 +1,21 @@
 #!/usr/bin/env bash
 # Sets up what is missing and runs every test. Needs rustup, and root (or sudo) only where something must be installed.
 #
+#   tests/run.sh            the ordinary size: every rule on every store, scaled down
+#   tests/run.sh --full     the same code and checks with the figures that the design names (RELAYBUS_TEST_FULL=1)
+#
 #   CARGO_TARGET_DIR        a target folder to share between checkouts
 #   RELAYBUS_TEST_POSTGRES  a PostgreSQL of your own (postgres://...), instead of one that the tests start
 #   RELAYBUS_TEST_MONGODB   the same for MongoDB, a replica set (mongodb://...)
 #   RELAYBUS_TEST_SKIP      backends to skip by name, such as `postgres,mongodb`; what is skipped is counted
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+case "${1:-}" in
+    "") ;;
+    --full) export RELAYBUS_TEST_FULL=1 ;;
+    *) echo "expected \`--full\` or nothing, got \`$1\`" >&2; exit 2 ;;
+esac
 
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
@@ -49,6 +58,9 @@ rustup target list --installed | grep -qx wasm32-wasip2 || rustup target add was
 command -v cc >/dev/null || install_package build-essential
 command -v npm >/dev/null || install_package npm
 if needs_postgres && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then install_package postgresql; fi
+if ! is_skipped postgres && ! command -v pgbouncer >/dev/null; then install_package pgbouncer; fi
+# Wrong clocks for hosts on those two.
+if ! { is_skipped postgres && is_skipped mongodb; } && ! ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1; then install_package faketime; fi
 # Where the tests look for it.
 if needs_mongod && [ ! -x "$CARGO_TARGET_DIR/tools/mongod" ]; then install_mongod "$CARGO_TARGET_DIR/tools/mongod"; fi
 

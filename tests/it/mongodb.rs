@@ -3,3 +3,7 @@
 
 #[path = "mongodb/operators.rs"]
 mod operators;
+#[path = "mongodb/plans.rs"]
+mod plans;
+#[path = "mongodb/publish.rs"]
+mod publish;

@@ -1,11 +1,13 @@
 //! The real binary, run as a user runs it.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
-use std::time::SystemTime;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
 
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 /// The binary beside this test's own executable.
@@ -102,4 +104,114 @@ pub fn run_with_input(folder: &Path, arguments: &[&str], input: &str) -> Ended {
     let ended = child.wait_with_output().expect("the binary ends").into();
     writer.join().expect("the writer ends").expect("the binary reads its input");
     ended
+}
+
+/// A host that goes on until it is told otherwise. Dropping it kills it.
+pub struct Running {
+    child: Child,
+    /// Written by the thread that reads stderr, line by line.
+    log: Arc<Mutex<Vec<String>>>,
+    stdout: Option<JoinHandle<String>>,
+    stderr: Option<JoinHandle<()>>,
+}
+
+/// Beyond the longest time that a host takes to stop, on a machine that others use too.
+const LONGEST_STOP: Duration = Duration::from_secs(60);
+
+impl Running {
+    /// Starts `command`, as [`command`] makes it.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.spawn().expect("the binary runs");
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (lines, written) = (child.stderr.take().expect("stderr is a pipe"), Arc::clone(&log));
+        let stderr = std::thread::spawn(move || {
+            for line in BufReader::new(lines).lines().map_while(Result::ok) {
+                written.lock().expect("no reader panics").push(line);
+            }
+        });
+        let mut output = child.stdout.take().expect("stdout is a pipe");
+        let stdout = std::thread::spawn(move || {
+            let mut text = String::new();
+            output.read_to_string(&mut text).expect("the output is UTF-8");
+            text
+        });
+        Self { child, log, stdout: Some(stdout), stderr: Some(stderr) }
+    }
+
+    /// What it has written to stderr so far.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().expect("no reader panics").clone()
+    }
+
+    /// How it ended, if it did.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("the host is our child")
+    }
+
+    /// Memory that it holds right now.
+    ///
+    /// # Panics
+    /// If it is gone.
+    pub fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the host is there");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+        line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
+    }
+
+    /// Sends a signal, such as `STOP` and `CONT`.
+    ///
+    /// # Panics
+    /// If the process is gone.
+    pub fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).expect("the host is there");
+    }
+
+    /// Kills it (SIGKILL), and returns when it is gone.
+    ///
+    /// # Panics
+    /// If it had ended by itself.
+    pub fn kill(&mut self) {
+        assert_eq!(self.status(), None, "the host ended by itself: {}", self.log().join("\n"));
+        self.child.kill().expect("the host is our child");
+        self.child.wait().expect("the host is our child");
+    }
+
+    /// Asks it to stop (SIGTERM), and answers how it ended.
+    ///
+    /// # Panics
+    /// If it had ended by itself, or does not end.
+    pub async fn terminate(mut self) -> Ended {
+        assert_eq!(self.status(), None, "the host ended by itself: {}", self.log().join("\n"));
+        self.signal(Signal::TERM);
+        let stopped = tokio::time::timeout(LONGEST_STOP, self.until_gone()).await;
+        assert!(stopped.is_ok(), "the host does not stop: {}", self.log().join("\n"));
+        self.ended().await
+    }
+
+    async fn until_gone(&mut self) {
+        while self.status().is_none() {
+            crate::pause().await;
+        }
+    }
+
+    /// Waits for the end of a host that ends by itself, or was told to.
+    pub async fn ended(mut self) -> Ended {
+        self.until_gone().await;
+        let code = self.status().and_then(|status| status.code());
+        let stdout = self.stdout.take().map(|reader| reader.join().expect("the reader ends")).unwrap_or_default();
+        if let Some(reader) = self.stderr.take() {
+            reader.join().expect("the reader ends");
+        }
+        Ended { code, stdout, stderr: self.log().join("\n") }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

@@ -146,11 +146,36 @@ fn start_mongodb(replica_set: &str) -> Result<String> {
 
 /// A server of its own is a majority of its set. It may confirm what is not on the disk yet, as `fsync` off has it.
 async fn start_replica_set() -> Result<String> {
-    let address = tokio::task::spawn_blocking(|| start_mongodb("relaybus")).await??;
+    let address = tokio::task::spawn_blocking(|| start_mongodb(REPLICA_SET)).await??;
+    initiate_replica_set(&address, Confirms::Soon).await?;
+    Ok(address)
+}
+
+/// When a server that is a majority of its set confirms a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Confirms {
+    /// Before it is in the journal, which a server that is killed would lose.
+    Soon,
+    OnceInTheJournal,
+}
+
+pub(crate) const REPLICA_SET: &str = "relaybus";
+
+/// Makes a replica set of the one server at `address`, and waits until it is its primary.
+pub(crate) async fn initiate_replica_set(address: &str, confirms: Confirms) -> Result<()> {
     let member = doc! { "_id": 0, "host": address.trim_start_matches("mongodb://") };
-    let settings = doc! { "_id": "relaybus", "members": [member], "writeConcernMajorityJournalDefault": false };
+    let settings = doc! {
+        "_id": REPLICA_SET, "members": [member], "writeConcernMajorityJournalDefault": confirms == Confirms::OnceInTheJournal,
+    };
     let client = mongodb::Client::with_uri_str(format!("{address}/?directConnection=true")).await?;
     client.database("admin").run_command(doc! { "replSetInitiate": settings }).await.context("making a replica set")?;
+    client.shutdown().await;
+    until_primary(address).await
+}
+
+/// Waits until the one member of a replica set is its primary.
+pub(crate) async fn until_primary(address: &str) -> Result<()> {
+    let client = mongodb::Client::with_uri_str(format!("{address}/?directConnection=true")).await?;
     let deadline = Instant::now() + Duration::from_secs(60);
     while !client.database("admin").run_command(doc! { "hello": 1 }).await?.get_bool("isWritablePrimary")? {
         if Instant::now() > deadline {
@@ -159,7 +184,7 @@ async fn start_replica_set() -> Result<String> {
         crate::pause().await;
     }
     client.shutdown().await;
-    Ok(address)
+    Ok(())
 }
 
 fn free_port() -> Result<u16> {
@@ -192,7 +217,7 @@ fn start(script: &str, arguments: &[&OsStr]) -> Result<()> {
 }
 
 /// A `mongod` on the PATH, or the one that `tests/run.sh` has put below the target folder.
-fn mongod() -> Result<PathBuf> {
+pub(crate) fn mongod() -> Result<PathBuf> {
     let on_path =
         std::env::var_os("PATH").and_then(|path| std::env::split_paths(&path).map(|folder| folder.join("mongod")).find(|it| it.exists()));
     let test = std::env::current_exe()?;
@@ -203,7 +228,7 @@ fn mongod() -> Result<PathBuf> {
 }
 
 /// Where Debian keeps the newest server that is installed.
-fn newest_installation() -> Result<PathBuf> {
+pub(crate) fn newest_installation() -> Result<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let version_of = |path: &Path| path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse::<u32>().ok());
     let newest = versions.map(|entry| entry.path()).filter_map(|path| version_of(&path).map(|version| (version, path))).max();

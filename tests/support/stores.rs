@@ -79,6 +79,18 @@ impl Database {
         }
     }
 
+    /// A database on this server that nobody has opened yet.
+    ///
+    /// # Errors
+    /// If the server cannot be asked for it, or the backend has no servers.
+    pub async fn create_empty_at(backend: Backend, server: &str) -> Result<Self> {
+        match backend {
+            Backend::Sqlite => anyhow::bail!("SQLite has no servers"),
+            Backend::Postgres => Self::create_on(server, "").await,
+            Backend::MongoDb => Ok(Self::on_mongodb(server)),
+        }
+    }
+
     /// A name on this MongoDB server, which makes a database of it once something is stored. The server is told to be taken as it is,
     /// and not for the other members that it may name.
     pub fn on_mongodb(server: &str) -> Self {

@@ -193,14 +193,14 @@ impl Worker {
         let claimed = match result {
             Ok(claimed) => claimed,
             Err(error) => {
+                self.on_store_failure(&error);
                 self.claiming.n_failures += 1;
-                let n_failures = self.claiming.n_failures;
-                tracing::warn!(n_failures, error = &error as &dyn std::error::Error, "claim failed");
-                let delay = backoff(n_failures, LONGEST_BACKOFF);
-                // Reading back is repeated whatever its own error: it is the claim whose outcome is unknown.
+                let delay = backoff(self.claiming.n_failures, LONGEST_BACKOFF);
+                // Reading back is repeated whatever its own error: it is the claim whose outcome is unknown. Also during a stop, which releases
+                // what is read: a stop that ends in time costs no attempt and counts no crash (R8).
                 let may_hold_leases =
                     (is_read_back || error.outcome == Outcome::Unknown) && !(sent_at + self.options.lease_duration).has_passed();
-                if may_hold_leases && self.drain.is_none() {
+                if may_hold_leases {
                     self.read_claim_back(sent_at, token, limit, delay);
                 } else {
                     self.claiming.next_at = Timer::now() + delay;
@@ -208,9 +208,8 @@ impl Worker {
                 return;
             }
         };
-        if std::mem::take(&mut self.claiming.n_failures) > 0 {
-            tracing::info!("store answers claims again");
-        }
+        self.on_store_answer();
+        self.claiming.n_failures = 0;
         let n_answered = claimed.deliveries.len() + claimed.malformed.len() + claimed.buried.len();
         let is_full = n_answered >= limit as usize;
         self.claiming.is_quiescing = claimed.isolated_due || claimed.deliveries.iter().any(ClaimedDelivery::is_isolated);

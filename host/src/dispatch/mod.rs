@@ -10,6 +10,7 @@ mod run;
 mod settle;
 mod renew;
 mod drain;
+mod outage;
 mod counts;
 mod backoff;
 
@@ -33,6 +34,7 @@ use claim::{ClaimAnswer, Claiming};
 use counts::SharedCounts;
 use drain::{Drain, StopRequest};
 use held::Held;
+use outage::Outage;
 use renew::RenewalAnswer;
 use settle::{SettleAnswer, Settling};
 
@@ -81,6 +83,8 @@ struct Worker {
     next_renewal_at: tokio::time::Instant,
     is_renewing: bool,
     drain: Option<Drain>,
+    /// Whether the store has gone, as the last answers of claims, settlements and renewals tell.
+    outage: Option<Outage>,
     tasks: FuturesUnordered<BoxFuture<'static, Event>>,
 }
 
@@ -124,14 +128,21 @@ impl Dispatcher {
     pub async fn until_idle(&self, mut on_wait: impl FnMut(crate::store::Backlog)) {
         const LOOK_AGAIN: Duration = Duration::from_millis(250);
         let mut n_held = self.n_held.clone();
+        let mut is_unknown = false;
         loop {
             if n_held.wait_for(|n| *n == 0).await.is_err() {
                 return;
             }
             match self.store.backlog(&self.handlers).await {
                 Ok(backlog) if backlog.n_pending == 0 && backlog.n_processing == 0 => return,
-                Ok(backlog) => on_wait(backlog),
-                Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "backlog is unknown"),
+                Ok(backlog) => {
+                    is_unknown = false;
+                    on_wait(backlog);
+                }
+                Err(error) if std::mem::replace(&mut is_unknown, true) => {
+                    tracing::debug!(error = &error as &dyn std::error::Error, "backlog is still unknown");
+                }
+                Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "backlog is unknown, it will be asked for again"),
             }
             // Either something is claimed, and its end is worth a look at once, or nothing is due yet.
             let claimed = tokio::time::timeout(LOOK_AGAIN, n_held.wait_for(|n| *n > 0)).await;
@@ -164,6 +175,7 @@ impl Worker {
             next_renewal_at: tokio::time::Instant::now() + crate::lease::renewal_interval(options.lease_duration),
             is_renewing: false,
             drain: None,
+            outage: None,
             tasks: FuturesUnordered::new(),
             store,
             handlers,

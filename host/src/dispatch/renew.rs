@@ -59,11 +59,12 @@ impl Worker {
         let renewals = match result {
             Ok(renewals) => renewals,
             Err(error) => {
-                tracing::warn!(n = leases.len(), error = &error as &dyn std::error::Error, "renewal failed, it will be tried again");
+                self.on_store_failure(&error);
                 self.next_renewal_at = Timer::now() + self.renewal_interval() / RETRY_FRACTION;
                 return;
             }
         };
+        self.on_store_answer();
         for (lease, renewal) in leases.into_iter().zip(renewals) {
             self.apply_renewal(lease, renewal, sent_at + self.options.lease_duration);
         }

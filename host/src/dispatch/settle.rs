@@ -86,11 +86,12 @@ impl Worker {
         let answers = match result {
             Ok(answers) => answers,
             Err(error) => {
-                tracing::warn!(n = batch.len(), error = &error as &dyn std::error::Error, "settle failed, it will be tried again");
+                self.on_store_failure(&error);
                 self.settling.queue.extend(batch);
                 return self.pause_settling();
             }
         };
+        self.on_store_answer();
         let mut has_failed = false;
         for (unsettled, answer) in batch.into_iter().zip(answers) {
             match answer {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use error::{ErrorKind, Outcome, StoreError};
-pub use open::{OpenStore, StoreOptions, open};
+pub use open::{DRIVER_LOG, OpenStore, StoreOptions, open};
 pub use operators::*;
 
 use crate::delivery::{ClaimedDelivery, DeliveryId, EventId, HandlerId, NewEvent, WorkerId};

@@ -9,6 +9,9 @@ use super::postgres::PostgresStore;
 use super::sqlite::SqliteStore;
 use super::{ErrorKind, Operators, Result, Store, StoreError};
 
+/// How much of the drivers' logs is wanted, unless somebody names them: they say for each connection what the host says once of the store.
+pub const DRIVER_LOG: &str = "sqlx_core::pool=warn";
+
 /// Settings that every backend understands.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {

@@ -8,6 +8,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogFormat, LogSettings};
+use crate::store::DRIVER_LOG;
 
 /// Who reads the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub fn init(settings: &LogSettings, audience: Audience) {
         Audience::Operator => &settings.level,
     });
     // Wrong directives are passed over: a log that says less is no reason not to start.
-    let filter = EnvFilter::builder().parse_lossy(level);
+    let filter = EnvFilter::builder().parse_lossy(format!("{DRIVER_LOG},{level}"));
     let registry = tracing_subscriber::registry().with(filter);
     let is_terminal = std::io::stderr().is_terminal();
     let started = match settings.format {

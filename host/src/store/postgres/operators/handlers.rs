@@ -38,7 +38,8 @@ pub(super) async fn remove(connection: &mut PgConnection, request: RemoveHandler
     };
     let n_unfinished: i64 = found.try_get("n_unfinished")?;
     if n_unfinished > 0 && unfinished == Unfinished::Refuse {
-        let message = format!("handler `{name}` of tenant `{tenant}` has {n_unfinished} pending or processing deliveries");
+        let message =
+            format!("handler `{name}` of tenant `{tenant}` has pending or processing deliveries: wait for them, or have them buried");
         return Ok(Err(StoreError::new("remove_handler", ErrorKind::Conflict, message)));
     }
     let id: i64 = found.try_get("id")?;
