@@ -1,7 +1,5 @@
 //! The store behind a transaction pooler (pgbouncer), which lends two sessions to everybody.
 
-use std::time::Duration;
-
 use relaybus_host::delivery::{NewEvent, Status};
 use relaybus_host::dispatch::DispatcherOptions;
 use relaybus_host::lease::{Lease, Renewal};

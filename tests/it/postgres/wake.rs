@@ -1,7 +1,5 @@
 //! Wake-ups between hosts, and what becomes of them when a session is lost.
 
-use std::time::Duration;
-
 use relaybus_host::store::OpenStore;
 use sqlx::{PgConnection, Row};
 
