@@ -22,11 +22,17 @@ struct Statement {
 
 #[tokio::test]
 async fn r5_the_hot_statements_read_what_they_return_however_they_are_planned() {
+    // Where plans begin to matter, and where they must not change any more.
+    for n_rows in [10_000, size::pick(100_000, 1_000_000)] {
+        check_plans(n_rows).await;
+    }
+}
+
+async fn check_plans(n_rows: u64) {
     let database = Database::create(Backend::Postgres).await.unwrap();
     let store = open_with(&database.url, 2).await;
     let (served, idle) = (subscribe(&store, "mailer").await.0, subscribe(&store, "idle").await.0);
     let mut raw = raw(&database.url).await;
-    let n_rows = if size::is_full() { 1_000_000 } else { 100_000 };
     fill(&mut raw, served, n_rows).await;
     let statements = statements(&mut raw, served, idle).await;
 
@@ -37,7 +43,7 @@ async fn r5_the_hot_statements_read_what_they_return_however_they_are_planned() 
         for plans in ["force_custom_plan", "force_generic_plan"] {
             for statement in &statements {
                 let plan = explain(&mut raw, plans, statement).await;
-                check(&plan, &format!("{} with {statistics} and {plans}", statement.name));
+                check(&plan, &format!("{} of {n_rows} with {statistics} and {plans}", statement.name));
             }
         }
     }

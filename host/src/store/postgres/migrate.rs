@@ -48,7 +48,10 @@ async fn apply_missing(connection: &mut PgConnection) -> sqlx::Result<()> {
 
 /// `None` of a database that has no such schema yet.
 async fn known_version(connection: &mut PgConnection) -> sqlx::Result<Option<usize>> {
-    let is_new = sqlx::query("select to_regclass('relaybus.migrations') is null as is_new").fetch_one(&mut *connection).await?;
+    // Not `to_regclass`: within a transaction that has waited for another host, it may still say what it said before.
+    let is_new =
+        "select not exists (select from pg_catalog.pg_tables where schemaname = 'relaybus' and tablename = 'migrations') as is_new";
+    let is_new = sqlx::query(is_new).fetch_one(&mut *connection).await?;
     if is_new.try_get("is_new")? {
         return Ok(None);
     }
