@@ -10,6 +10,7 @@ mod extend_leases;
 mod migrate;
 mod operators;
 mod publish;
+mod retry;
 mod rows;
 mod settle;
 mod subscribe;

@@ -3,21 +3,22 @@
 //! The events of publishers and those of a completed run (R16) take the same way.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures::FutureExt;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 use uuid::Uuid;
 
-use super::calls::{concerns_a_row, is_conflict};
+use super::calls::concerns_a_row;
+use super::retry;
 use crate::delivery::{DeliveryId, EventId, NewEvent};
 use crate::store::soundness::problem_of;
 use crate::store::{ErrorKind, Published, Result, StoreError};
 use crate::topic::TopicPattern;
 
-/// How often a publish that met another transaction is tried again.
-const MAX_CONFLICTS: usize = 5;
 /// Longer delays end here: dates beyond it are none to most programs.
 const LONGEST_DELAY: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
@@ -37,21 +38,12 @@ pub(super) fn micros(duration: Duration) -> i64 {
 
 /// Stores `events` in a transaction of their own; answers per event, in order.
 pub(super) async fn publish(connection: &mut PgConnection, events: Vec<NewEvent>) -> sqlx::Result<Vec<Result<Published>>> {
-    let mut n_conflicts = 0;
-    loop {
-        let mut transaction = connection.begin().await?;
-        match store(&mut transaction, &events.iter().collect::<Vec<_>>()).await {
-            Ok(answers) => {
-                transaction.commit().await?;
-                return Ok(answers);
-            }
-            Err(error) if is_conflict(&error) && n_conflicts < MAX_CONFLICTS => {
-                n_conflicts += 1;
-                transaction.rollback().await?;
-            }
-            Err(error) => return Err(error),
-        }
-    }
+    let events = Arc::new(events);
+    retry::in_transaction(connection, |connection| {
+        let events = Arc::clone(&events);
+        async move { store(connection, &events.iter().collect::<Vec<_>>()).await }.boxed()
+    })
+    .await
 }
 
 /// Stores `events` in the transaction of `connection`. If one of them is refused, each is tried alone (P7).

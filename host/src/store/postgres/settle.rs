@@ -4,21 +4,21 @@
 //! same savepoint as its completion, so one is never there without the other (R16).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
+use futures::FutureExt;
 use serde::Serialize;
 use sqlx::postgres::PgConnection;
 use sqlx::types::Json;
 use sqlx::{Connection, Row};
 use uuid::Uuid;
 
-use super::calls::{concerns_a_row, is_conflict};
+use super::calls::concerns_a_row;
 use super::publish::{self, micros};
+use super::retry;
 use crate::delivery::NewEvent;
 use crate::store::soundness::{clean_message, clean_output};
 use crate::store::{Attempt, ErrorKind, MAX_ATTEMPT_RECORDS, Result, Settle, Settled, Settlement, StoreError};
-
-/// How often a batch that met another transaction is tried again.
-const MAX_CONFLICTS: usize = 5;
 
 /// Where a delivery stands before it is settled.
 struct Standing {
@@ -53,21 +53,12 @@ struct NewRecord {
 }
 
 pub(super) async fn settle(connection: &mut PgConnection, settlements: Vec<Settlement>) -> sqlx::Result<Vec<Result<Settled>>> {
-    let mut n_conflicts = 0;
-    loop {
-        let mut transaction = connection.begin().await?;
-        match settle_in_order(&mut transaction, &settlements).await {
-            Ok(answers) => {
-                transaction.commit().await?;
-                return Ok(answers);
-            }
-            Err(error) if is_conflict(&error) && n_conflicts < MAX_CONFLICTS => {
-                n_conflicts += 1;
-                transaction.rollback().await?;
-            }
-            Err(error) => return Err(error),
-        }
-    }
+    let settlements = Arc::new(settlements);
+    retry::in_transaction(connection, |connection| {
+        let settlements = Arc::clone(&settlements);
+        async move { settle_in_order(connection, &settlements).await }.boxed()
+    })
+    .await
 }
 
 /// A delivery that is named twice is settled twice, one after the other: the second finds what the first has done, or failed to do.

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use super::PostgresStore;
 use crate::delivery::DeliveryId;
 use crate::store::{
-    Change, Changed, DeliveryDetails, DeliverySummary, ErrorKind, HandlerSummary, List, Operators, Pruned, RemoveHandler, Result,
+    Change, Changed, DeliveryDetails, DeliverySummary, ErrorKind, HandlerSummary, List, Operators, Outcome, Pruned, RemoveHandler, Result,
     Retention, StoreError,
 };
 
@@ -30,7 +30,10 @@ impl Operators for PostgresStore {
         let mut answers = Vec::with_capacity(ids.len());
         for ids in ids.chunks(change::CHUNK) {
             let ids = ids.to_vec();
-            answers.extend(self.calls.run("change", move |connection| change::change(connection, ids, change).boxed()).await?);
+            let changed = self.calls.run("change", move |connection| change::change(connection, ids, change).boxed()).await;
+            // What was changed before this part stays changed.
+            let has_applied = answers.contains(&Changed::Applied);
+            answers.extend(changed.map_err(|error| if has_applied { error.with_outcome(Outcome::Unknown) } else { error })?);
         }
         if matches!(change, Change::Redrive | Change::Release) && answers.contains(&Changed::Applied) {
             self.wake.arrived();
