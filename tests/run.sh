@@ -58,6 +58,7 @@ rustup target list --installed | grep -qx wasm32-wasip2 || rustup target add was
 command -v cc >/dev/null || install_package build-essential
 command -v npm >/dev/null || install_package npm
 if needs_postgres && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then install_package postgresql; fi
+if ! is_skipped postgres && ! command -v pgbouncer >/dev/null; then install_package pgbouncer; fi
 # Wrong clocks for hosts on those two.
 if ! { is_skipped postgres && is_skipped mongodb; } && ! ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1; then install_package faketime; fi
 # Where the tests look for it.

@@ -50,7 +50,7 @@ const MONGODB_KEEPER: &str = r#"
 trap '' PIPE
 folder=$(mktemp -d /tmp/relaybus-mongodb-XXXXXX) || exit
 mkdir "$folder/data"
-if [ "$3" ]; then set -- "$1" "$2" --replSet "$3"; fi
+if [ "$3" ]; then set -- "$1" "$2" --replSet "$3"; else set -- "$1" "$2"; fi
 mongod=$1 port=$2
 shift 2
 if "$mongod" --fork --dbpath "$folder/data" --logpath "$folder/log" --pidfilepath "$folder/pid" --port "$port" --bind_ip 127.0.0.1 \

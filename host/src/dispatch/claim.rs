@@ -196,10 +196,11 @@ impl Worker {
                 self.on_store_failure(&error);
                 self.claiming.n_failures += 1;
                 let delay = backoff(self.claiming.n_failures, LONGEST_BACKOFF);
-                // Reading back is repeated whatever its own error: it is the claim whose outcome is unknown.
+                // Reading back is repeated whatever its own error: it is the claim whose outcome is unknown. Also during a stop, which releases
+                // what is read: a stop that ends in time costs no attempt and counts no crash (R8).
                 let may_hold_leases =
                     (is_read_back || error.outcome == Outcome::Unknown) && !(sent_at + self.options.lease_duration).has_passed();
-                if may_hold_leases && self.drain.is_none() {
+                if may_hold_leases {
                     self.read_claim_back(sent_at, token, limit, delay);
                 } else {
                     self.claiming.next_at = Timer::now() + delay;

@@ -38,6 +38,7 @@ impl Worker {
         let component = served.component.clone();
         let run = served.run(*delivery, self.options.max_payload_bytes, abort);
         let id = lease.delivery;
+        tracing::debug!(worker = %self.id, delivery = %id, handler = served.name, "run started");
         self.tasks.push(async move { Event::Ended(id, component.run(run).await) }.boxed());
         true
     }
@@ -48,7 +49,10 @@ impl Worker {
         self.claiming.learn_run_time(handler, report.ran_for);
         let served = &self.handlers[handler];
         let decision = decide(&report, tries, &served.settings.retry, rand::random());
-        tracing::debug!(delivery = %id, handler = served.name, attempt = tries.attempt, ?decision, ran_for = ?report.ran_for, "run ended");
+        tracing::debug!(
+            worker = %self.id, delivery = %id, handler = served.name, attempt = tries.attempt, ?decision, ran_for = ?report.ran_for,
+            "run ended"
+        );
         self.n_faults = if decision == Decision::ReleaseAfterFault { self.n_faults + 1 } else { 0 };
         let settle = match decision {
             Decision::Complete => Settle::Complete { events: Vec::new() },

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use relaybus_host::delivery::Status;
+use relaybus_tests::lossy::{Lossy, Verb};
 use relaybus_tests::rig::Rig;
 use serde_json::json;
 
@@ -62,4 +63,17 @@ async fn r6_r15_what_has_not_started_is_released_at_the_beginning_of_a_stop_at_i
     assert!(!stop.is_finished(), "released before the running one has ended");
     assert_eq!((released.attempts, released.due_at), (0, Some(due_at)));
     assert!(stop.await.unwrap().left.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r8_r21_what_a_claim_without_a_reply_has_leased_is_released_by_a_stop() {
+    let rig = Rig::new().await;
+    let event = rig.publish_for("noop", "noop.a", json!({})).await;
+    let store = Lossy::over(rig.opened.store.clone(), Verb::ClaimAndReadBack, 4);
+    let dispatcher = Rig::start_over(store, vec![Rig::handler("noop", |_| {}).await], Rig::options()).await;
+    rig.until(event, "was claimed", |delivery| delivery.status == Status::Processing).await;
+    let report = dispatcher.stop(Duration::from_secs(20)).await;
+    let delivery = rig.delivery(event).await;
+    assert!(report.left.is_empty());
+    assert_eq!((delivery.status, delivery.attempts, delivery.crashes), (Status::Pending, 0, 0));
 }

@@ -43,6 +43,8 @@ pub(super) enum Trouble {
     Driver(mongodb::error::Error),
     /// The write is there, but a majority has not said so in time.
     NotConfirmed(String),
+    /// A statement, while others of its command may have been carried out.
+    Refused(Refusal),
     /// Something that the server holds cannot be read.
     Corrupt(String),
     /// The server is none that we can work with.
@@ -66,6 +68,7 @@ impl Trouble {
                     None
                 }
             }
+            Self::Refused(refusal) => Some(refusal.code),
             Self::NotConfirmed(_) | Self::Corrupt(_) | Self::Unfit(_) | Self::TooLate => None,
         }
     }
@@ -127,23 +130,27 @@ impl Calls {
             Trouble::NotConfirmed(problem) => (ErrorKind::Timeout, format!("a majority of {server} did not confirm a write: {problem}")),
             Trouble::Corrupt(problem) => (ErrorKind::Corrupt, format!("{server} holds a value that cannot be read: {problem}")),
             Trouble::Unfit(problem) => (ErrorKind::Misconfigured, format!("{server}: {problem}")),
-            Trouble::Driver(_) if code.is_some_and(|code| code::ACCESS_DENIED.contains(&code)) => {
-                (ErrorKind::Misconfigured, format!("{server} denies access"))
+            Trouble::Driver(error) => explain_code(code, server).unwrap_or_else(|| explain_driver(error, server)),
+            Trouble::Refused(refusal) => {
+                let refused = || (ErrorKind::Corrupt, format!("{server} refuses a write: {}", refusal.message));
+                explain_code(code, server).unwrap_or_else(refused)
             }
-            Trouble::Driver(_) if code == Some(code::MAX_TIME_EXPIRED) => {
-                (ErrorKind::Timeout, format!("the command took too long on {server}"))
-            }
-            Trouble::Driver(_) if code == Some(code::WRITE_CONFLICT) => {
-                (ErrorKind::Conflict, format!("another transaction on {server} was in the way"))
-            }
-            Trouble::Driver(_) if code == Some(code::DISK_FULL) => (ErrorKind::Unavailable, format!("the disk of {server} is full")),
-            Trouble::Driver(error) => explain_driver(error, server),
         };
         let error = StoreError::new(operation, kind, message);
         match trouble {
             Trouble::Driver(source) => error.with_source(source),
-            Trouble::NotConfirmed(_) | Trouble::Corrupt(_) | Trouble::Unfit(_) | Trouble::TooLate => error,
+            Trouble::NotConfirmed(_) | Trouble::Refused(_) | Trouble::Corrupt(_) | Trouble::Unfit(_) | Trouble::TooLate => error,
         }
+    }
+}
+
+fn explain_code(code: Option<i32>, server: &str) -> Option<(ErrorKind, String)> {
+    match code? {
+        code if code::ACCESS_DENIED.contains(&code) => Some((ErrorKind::Misconfigured, format!("{server} denies access"))),
+        code::MAX_TIME_EXPIRED => Some((ErrorKind::Timeout, format!("the command took too long on {server}"))),
+        code::WRITE_CONFLICT => Some((ErrorKind::Conflict, format!("another transaction on {server} was in the way"))),
+        code::DISK_FULL => Some((ErrorKind::Unavailable, format!("the disk of {server} is full"))),
+        _ => None,
     }
 }
 
@@ -173,6 +180,13 @@ pub(super) struct Written {
     pub(super) upserted: BTreeSet<usize>,
     /// Statements that the server refused, by their place in the request. The others were carried out.
     pub(super) refused: BTreeMap<usize, Refusal>,
+}
+
+impl Written {
+    /// How many documents matched, if no statement was refused.
+    pub(super) fn all(self) -> Result<u64, Trouble> {
+        self.refused.into_values().next().map_or(Ok(self.n), |refusal| Err(Trouble::Refused(refusal)))
+    }
 }
 
 /// Why the server refused one statement of many.
@@ -261,7 +275,7 @@ impl Call {
         };
         let answer = self.command(RawDocumentBuf::try_from(&command).map_err(|error| Trouble::Corrupt(error.to_string()))?).await?;
         if let Some(refusal) = refusals(&answer).map(|(_, refusal)| refusal).next() {
-            return Err(Trouble::Corrupt(refusal.message));
+            return Err(Trouble::Refused(refusal));
         }
         Ok(count(&answer))
     }

@@ -14,7 +14,7 @@ const VERSION: i64 = 1;
 
 /// # Errors
 /// `Unfit` if the schema is newer than this program.
-pub(super) async fn migrate(call: Call) -> Result<(), Trouble> {
+pub(super) async fn migrate(call: Call, is_replica_set: bool) -> Result<(), Trouble> {
     let latest = FindOptions::builder().sort(doc! { "_id": -1 }).limit(1).build();
     let applied = call.find(MIGRATIONS, doc! {}, latest).await?;
     let applied = applied.first().map(|migration| integer(migration, "_id")).transpose().map_err(Trouble::Corrupt)?.unwrap_or(0);
@@ -26,7 +26,7 @@ pub(super) async fn migrate(call: Call) -> Result<(), Trouble> {
     if applied == VERSION {
         return Ok(());
     }
-    create_indexes(&call).await?;
+    create_indexes(&call, is_replica_set).await?;
     let record = doc! {
         "q": { "_id": VERSION },
         "u": [{ "$set": { "appliedAt": { "$ifNull": ["$appliedAt", "$$NOW"] } } }],
@@ -40,10 +40,15 @@ pub(super) async fn migrate(call: Call) -> Result<(), Trouble> {
     }
 }
 
-async fn create_indexes(call: &Call) -> Result<(), Trouble> {
+/// On a replica set they are there once a majority has them: one member that is down keeps nobody from starting.
+async fn create_indexes(call: &Call, is_replica_set: bool) -> Result<(), Trouble> {
     for (collection, indexes) in indexes() {
         let indexes: Vec<Bson> = indexes.into_iter().map(Bson::Document).collect();
-        call.database().run_command(doc! { "createIndexes": collection, "indexes": indexes, "commitQuorum": "majority" }).await?;
+        let mut command = doc! { "createIndexes": collection, "indexes": indexes };
+        if is_replica_set {
+            command.insert("commitQuorum", "majority");
+        }
+        call.database().run_command(command).await?;
     }
     Ok(())
 }

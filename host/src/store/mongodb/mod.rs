@@ -59,7 +59,7 @@ impl MongoStore {
         let calls = Calls::new(calls, options.call_timeout, server.clone());
         let renewals = Calls::new(apart.clone(), options.call_timeout, server);
         let hello = calls.run("open", |call| async move { connect::hello(call.database(), call.time_left()).await }).await?;
-        calls.run("open", migrate::migrate).await?;
+        calls.run("open", |call| migrate::migrate(call, hello.is_replica_set)).await?;
         let clock = Arc::new(ServerClock::new(hello));
         let wake = Wake::start(renewals.clone(), Arc::clone(&clock), hello.is_replica_set);
         let claims = Arc::new(Claims::new(Arc::clone(&clock)));

@@ -1,15 +1,16 @@
 //! One call to the server: a connection, a time limit, and an error that says what happened.
 //!
 //! Each call is a task that owns its connection. A caller that goes away does not drop a statement half-way; a call that takes too long closes
-//! its connection and never gives it back to the pool.
+//! its connection and never gives it back to the pool. On a session that a pooler lends, a call is one transaction, and leaves nothing there.
 
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+use sqlx::{AssertSqlSafe, Connection};
 use tokio::time::Instant;
 
-use super::connect::Settings;
+use super::connect::{Sessions, Settings};
 use crate::store::{ErrorKind, Outcome, Result, StoreError, StoreOptions};
 
 /// Calls on one pool of connections. Cheap to clone.
@@ -19,13 +20,25 @@ pub(super) struct Calls {
     call_timeout: Duration,
     /// For messages: server and database, without the password.
     server: String,
+    sessions: Sessions,
+    /// What a transaction on a lent session begins with.
+    set_local: String,
+}
+
+/// What the statements of a call see of those of others.
+#[derive(Clone, Copy)]
+enum Sees {
+    /// Each what was committed before it.
+    Commits,
+    /// All the same, and they change nothing.
+    OneMoment,
 }
 
 /// Why a call failed.
 enum Trouble {
     NoConnection(sqlx::Error),
     Failed(sqlx::Error),
-    TooLate,
+    TooLate(Duration),
 }
 
 impl Calls {
@@ -34,7 +47,17 @@ impl Calls {
             .max_connections(max_connections.max(1))
             .acquire_timeout(options.call_timeout / 2)
             .connect_lazy_with(settings.connect.clone());
-        Self { pool, call_timeout: options.call_timeout, server: settings.server.clone() }
+        Self {
+            pool,
+            call_timeout: options.call_timeout,
+            server: settings.server.clone(),
+            sessions: settings.sessions,
+            set_local: settings.set_local.clone(),
+        }
+    }
+
+    pub(super) const fn pool(&self) -> &PgPool {
+        &self.pool
     }
 
     /// Runs `work` on a connection. The time limit is that of the whole call, the wait for a connection included.
@@ -43,10 +66,43 @@ impl Calls {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send + 'static,
     {
-        let (pool, deadline) = (self.pool.clone(), Instant::now() + self.call_timeout);
+        self.run_as(operation, self.call_timeout, Sees::Commits, work).await
+    }
+
+    /// Runs `work`, which only reads, and reads all of it as it was at one moment.
+    pub(super) async fn read_at_one_moment<T, F>(&self, operation: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send + 'static,
+    {
+        self.run_as(operation, self.call_timeout, Sees::OneMoment, work).await
+    }
+
+    /// Runs `work` with a time limit of its own, which the server is not told.
+    pub(super) async fn run_for<T, F>(&self, operation: &'static str, limit: Duration, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send + 'static,
+    {
+        self.run_as(operation, limit, Sees::Commits, work).await
+    }
+
+    async fn run_as<T, F>(&self, operation: &'static str, limit: Duration, sees: Sees, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send + 'static,
+    {
+        let (pool, deadline) = (self.pool.clone(), Instant::now() + limit);
+        let begin = self.begin(sees);
         let call = tokio::spawn(async move {
             let mut connection = pool.acquire().await.map_err(Trouble::NoConnection)?;
-            match tokio::time::timeout_at(deadline, work(&mut connection)).await {
+            let answer = async {
+                match begin {
+                    Some(begin) => in_transaction(&mut connection, begin, work).await,
+                    None => work(&mut connection).await,
+                }
+            };
+            match tokio::time::timeout_at(deadline, answer).await {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(error)) => {
                     if !leaves_connection_usable(&error) {
@@ -57,13 +113,25 @@ impl Calls {
                 Err(_) => {
                     // Closing it makes the server roll back what it has not committed.
                     drop(connection.detach());
-                    Err(Trouble::TooLate)
+                    Err(Trouble::TooLate(limit))
                 }
             }
         });
         match call.await {
             Ok(answer) => answer.map_err(|trouble| self.explain(operation, trouble)),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    fn begin(&self, sees: Sees) -> Option<String> {
+        let begin = match sees {
+            Sees::Commits => "begin",
+            Sees::OneMoment => "begin isolation level repeatable read read only",
+        };
+        match (self.sessions, sees) {
+            (Sessions::Own, Sees::Commits) => None,
+            (Sessions::Own, Sees::OneMoment) => Some(begin.to_owned()),
+            (Sessions::Lent, _) => Some(format!("{begin}{}", self.set_local)),
         }
     }
 
@@ -79,8 +147,8 @@ impl Calls {
     fn explain(&self, operation: &'static str, trouble: Trouble) -> StoreError {
         let server = &self.server;
         match trouble {
-            Trouble::TooLate => {
-                let message = format!("{server} did not answer within {:?}", self.call_timeout);
+            Trouble::TooLate(limit) => {
+                let message = format!("{server} did not answer within {limit:?}");
                 StoreError::new(operation, ErrorKind::Timeout, message).with_outcome(Outcome::Unknown)
             }
             Trouble::NoConnection(error) => {
@@ -109,6 +177,30 @@ impl Calls {
             }
         }
     }
+}
+
+/// The statements that were prepared in the transaction go with it: on a lent session the next borrower's may have the same names. One that
+/// ends before that is closed by the pooler.
+async fn in_transaction<T, F>(connection: &mut PgConnection, begin: String, work: F) -> sqlx::Result<T>
+where
+    F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+{
+    let mut transaction = connection.begin_with(AssertSqlSafe(begin)).await?;
+    let answer = work(&mut transaction).await;
+    if answer.as_ref().err().is_none_or(leaves_connection_usable) {
+        transaction.clear_cached_statements().await?;
+    }
+    match answer {
+        Ok(answer) => transaction.commit().await.map(|()| answer),
+        Err(error) if leaves_connection_usable(&error) => transaction.rollback().await.and(Err(error)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether what stands between us and the server will not hear of settings at the start of a connection.
+pub(super) fn is_refused_startup(error: &StoreError) -> bool {
+    let source = error.source.as_ref().and_then(|source| source.downcast_ref::<sqlx::Error>());
+    source.and_then(code).is_some_and(|code| code == "08P01")
 }
 
 fn explain_failure(error: &sqlx::Error, server: &str) -> (ErrorKind, String) {

@@ -26,7 +26,7 @@ use self::calls::Calls;
 use self::wake::Wake;
 use super::{
     Backend, Backlog, Capabilities, Claim, Claimed, ClockOwner, ExtendLeases, Published, Result, Settle, Settled, Settlement, Store,
-    StoreOptions, Subscribe, Subscribed, WakeUps,
+    StoreOptions, Subscribe, Subscribed,
 };
 use crate::delivery::{HandlerId, NewEvent};
 use crate::lease::{LeaseToken, Renewal};
@@ -46,11 +46,11 @@ impl PostgresStore {
     /// `Misconfigured` if the URL cannot be read, access is denied or the schema is newer than this program; `Unavailable` if the server cannot
     /// be reached. All name the server and the database, never the password.
     pub(super) async fn open(url: &str, options: &StoreOptions) -> Result<Self> {
-        let settings = connect::settings(url, options)?;
+        let settings = connect::meet(connect::settings(url, options)?, options).await?;
         let calls = Calls::new(&settings, options, options.max_connections);
-        calls.run("open", |connection| migrate::migrate(connection).boxed()).await?;
+        migrate::migrate(&calls).await?;
         let renewals = Calls::new(&settings, options, 1);
-        let wake = Wake::start(&settings, options.call_timeout);
+        let wake = Wake::start(&settings, options);
         Ok(Self { calls, renewals, wake })
     }
 }
@@ -58,7 +58,7 @@ impl PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { backend: Backend::Postgres, clock: ClockOwner::Server, wake_ups: WakeUps::Everywhere }
+        Capabilities { backend: Backend::Postgres, clock: ClockOwner::Server, wake_ups: self.wake.reach() }
     }
 
     async fn subscribe(&self, request: Subscribe) -> Result<Subscribed> {

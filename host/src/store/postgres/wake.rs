@@ -8,22 +8,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgListener, PgPool, PgPoolOptions};
+use futures::FutureExt;
+use sqlx::postgres::PgListener;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use uuid::Uuid;
 
-use super::connect::Settings;
+use super::calls::Calls;
+use super::connect::{Sessions, Settings};
 use crate::store::work_signal::WorkSignal;
+use crate::store::{Result, StoreError, StoreOptions, WakeUps};
 
 const CHANNEL: &str = "relaybus_work";
 /// Notifications serialise the commits that send them, so many publishes share one.
 const COALESCE: Duration = Duration::from_millis(10);
 /// A host is registered as idle no sooner than this after it was woken, so that many publishers at once notify but a few times.
 const REGISTER_PAUSE: Duration = Duration::from_millis(20);
-/// A listener that lost its connection tries again after this long; the poll covers the time between.
-const RECONNECT: Duration = Duration::from_secs(1);
+/// A listener that lost its connection tries again after this long, and after twice as long each time that it is lost again soon. The poll
+/// covers the time between.
+const RECONNECT: Duration = Duration::from_millis(100);
+const LONGEST_RECONNECT: Duration = Duration::from_secs(5);
 /// A connection can die without a word, so one that has been silent for this long is asked for an answer.
 const PING: Duration = Duration::from_secs(15);
 
@@ -33,13 +38,15 @@ pub(super) struct Wake {
     to_notify: Arc<Notify>,
     /// Whether the last claim has left room, so that a wake-up is of use. Written by claims and by notifications.
     is_idle: watch::Sender<bool>,
-    pool: PgPool,
+    calls: Calls,
+    sessions: Sessions,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What the task works with.
 struct Exchange {
-    pool: PgPool,
+    calls: Calls,
+    sessions: Sessions,
     signal: Arc<WorkSignal>,
     to_notify: Arc<Notify>,
     is_idle: watch::Sender<bool>,
@@ -49,19 +56,28 @@ struct Exchange {
 }
 
 impl Wake {
-    pub(super) fn start(settings: &Settings, call_timeout: Duration) -> Self {
+    pub(super) fn start(settings: &Settings, options: &StoreOptions) -> Self {
         let (signal, to_notify, is_idle) = (Arc::new(WorkSignal::new()), Arc::new(Notify::new()), watch::Sender::new(false));
-        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(call_timeout).connect_lazy_with(settings.connect.clone());
+        let (calls, sessions) = (Calls::new(settings, options, 1), settings.sessions);
         let exchange = Exchange {
-            pool: pool.clone(),
+            calls: calls.clone(),
+            sessions,
             signal: Arc::clone(&signal),
             to_notify: Arc::clone(&to_notify),
             is_idle: is_idle.clone(),
             host: Uuid::new_v4(),
-            call_timeout,
+            call_timeout: options.call_timeout,
         };
         let task = Mutex::new(Some(tokio::spawn(exchange.run())));
-        Self { signal, to_notify, is_idle, pool, task }
+        Self { signal, to_notify, is_idle, calls, sessions, task }
+    }
+
+    /// A lent session cannot listen.
+    pub(super) const fn reach(&self) -> WakeUps {
+        match self.sessions {
+            Sessions::Own => WakeUps::Everywhere,
+            Sessions::Lent => WakeUps::Process,
+        }
     }
 
     pub(super) fn signal(&self) -> &WorkSignal {
@@ -85,22 +101,42 @@ impl Wake {
             // It ends as cancelled, which is what was asked for.
             let _ = task.await;
         }
-        self.pool.close().await;
+        self.calls.close().await;
     }
 }
 
 impl Exchange {
     async fn run(self) {
+        let mut pause = RECONNECT;
         loop {
-            if let Err(error) = self.run_until_lost().await {
-                tracing::debug!(error = &error as &dyn std::error::Error, "wake-ups between hosts were interrupted, workers poll");
+            let since = Instant::now();
+            let interrupted = match self.sessions {
+                Sessions::Own => self.run_until_lost().await.map_err(|error| Box::new(error) as Box<dyn std::error::Error + Send>),
+                Sessions::Lent => self.only_notify().await.map_err(|error| Box::new(error) as Box<dyn std::error::Error + Send>),
+            };
+            if let Err(error) = interrupted {
+                tracing::debug!(error = &*error as &dyn std::error::Error, "wake-ups between hosts were interrupted, workers poll");
             }
-            sleep(RECONNECT).await;
+            pause = if since.elapsed() > LONGEST_RECONNECT { RECONNECT } else { pause };
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_RECONNECT);
+        }
+    }
+
+    /// For the hosts that listen.
+    async fn only_notify(&self) -> Result<(), StoreError> {
+        loop {
+            self.to_notify.notified().await;
+            let host = self.host;
+            self.calls
+                .run("notify", move |connection| sqlx::query(include_str!("sql/wake_notify.sql")).bind(host).execute(connection).boxed())
+                .await?;
+            sleep(COALESCE).await;
         }
     }
 
     async fn run_until_lost(&self) -> sqlx::Result<()> {
-        let mut listener = PgListener::connect_with(&self.pool).await?;
+        let mut listener = PgListener::connect_with(self.calls.pool()).await?;
         listener.eager_reconnect(false);
         self.in_time(listener.listen(CHANNEL)).await?;
         // What came before the listener was there is looked for once.

@@ -11,7 +11,7 @@ use crate::lease::LeaseToken;
 use crate::store::Claimed;
 use crate::store::mongodb::calls::{Call, Trouble};
 use crate::store::mongodb::documents::{DELIVERIES, EVENTS, HANDLERS, claimed_delivery, id, ids};
-use crate::store::mongodb::fields::{count, integer, uuid};
+use crate::store::mongodb::fields::{count, integer, optional_instant, uuid};
 
 /// Reads those of `taken` that `token` holds into `claimed`, in that order. Index: the primary key.
 pub(super) async fn taken(
@@ -34,9 +34,8 @@ pub(super) async fn taken(
 
 /// Reads all that `token` holds into `claimed`. Index: `leased`.
 pub(super) async fn held(call: &Call, token: LeaseToken, claimed: &mut Claimed) -> Result<(), Trouble> {
-    let mut in_order = projected();
-    in_order.sort = Some(doc! { "readyAt": 1, "_id": 1 });
-    let deliveries = call.find(DELIVERIES, doc! { "leaseToken": id(token.0), "status": "processing" }, in_order).await?;
+    let mut deliveries = call.find(DELIVERIES, doc! { "leaseToken": id(token.0), "status": "processing" }, projected()).await?;
+    deliveries.sort_by_key(|delivery| (optional_instant(delivery, "readyAt").ok().flatten(), uuid(delivery, "_id").ok()));
     let handlers: Vec<&Bson> = deliveries.iter().filter_map(|delivery| delivery.get("handlerId")).collect();
     let handlers = call.find(HANDLERS, doc! { "_id": { "$in": handlers } }, FindOptions::default()).await?;
     let limits =
@@ -47,7 +46,7 @@ pub(super) async fn held(call: &Call, token: LeaseToken, claimed: &mut Claimed) 
 
 /// What a claim has to know of a delivery. Its records and its own events may be large.
 fn projected() -> FindOptions {
-    let projection = doc! { "eventId": 1, "handlerId": 1, "attempts": 1, "crashes": 1, "snoozes": 1, "publishedAt": 1 };
+    let projection = doc! { "eventId": 1, "handlerId": 1, "attempts": 1, "crashes": 1, "snoozes": 1, "publishedAt": 1, "readyAt": 1 };
     FindOptions::builder().projection(projection).build()
 }
 

@@ -155,7 +155,10 @@ async fn set_aside(call: &Call, events: Vec<(Bson, String)>) -> Result<(), Troub
     }
     let statements = events.into_iter().map(|(id, problem)| {
         tracing::warn!(event = %id, problem, "an event cannot be fanned out and is set aside");
-        doc! { "q": { "_id": id }, "u": { "$set": { "problem": problem }, "$unset": { "fanoutAt": true } } }
+        // Without deliveries and with a date it goes by its age, like what nobody subscribed to (O8).
+        let published_at = doc! { "$cond": [{ "$eq": [{ "$type": "$publishedAt" }, "date"] }, "$publishedAt", "$$NOW"] };
+        let set = doc! { "problem": { "$literal": problem }, "nDeliveries": 0_i64, "publishedAt": published_at };
+        doc! { "q": { "_id": id }, "u": [{ "$set": set }, { "$unset": "fanoutAt" }] }
     });
     call.update(EVENTS, statements.collect()).await.map(|_| ())
 }

@@ -9,6 +9,7 @@ use mongodb::options::FindOptions;
 use uuid::Uuid;
 
 use crate::delivery::{DeliveryId, Status};
+use crate::store::decide::ISOLATED_FROM_CRASHES;
 use crate::store::mongodb::calls::{Call, Calls, Trouble};
 use crate::store::mongodb::documents::{DELIVERIES, id, ids, status};
 use crate::store::mongodb::fields::{Problem, optional_uuid, uuid};
@@ -16,8 +17,6 @@ use crate::store::{Change, Changed, Outcome, Result};
 
 /// How many are changed in one call: some tens of milliseconds.
 const CHUNK: usize = 1000;
-/// From this number of crashes on a delivery runs alone (C9).
-const CRASHES_TO_ISOLATE: i64 = 2;
 
 pub(super) async fn change(calls: &Calls, ids: &[DeliveryId], change: Change) -> Result<Vec<Changed>> {
     let mut answers = Vec::with_capacity(ids.len());
@@ -36,10 +35,7 @@ async fn change_chunk(call: Call, named: Vec<DeliveryId>, change: Change) -> Res
     let batch = Uuid::new_v4();
     let among = doc! { "$in": ids(named.iter().map(|id| id.0)) };
     let statement = statement(&among, change, batch);
-    let written = call.update(DELIVERIES, vec![statement]).await?;
-    if let Some(refusal) = written.refused.into_values().next() {
-        return Err(Trouble::Corrupt(refusal.message));
-    }
+    call.update(DELIVERIES, vec![statement]).await?.all()?;
     let options = FindOptions::builder().projection(doc! { "status": 1, "changedIn": 1 }).build();
     let found = call.find(DELIVERIES, doc! { "_id": among }, options).await?;
     let states: Result<HashMap<_, _>, Problem> = found.iter().map(|delivery| state(delivery, batch)).collect();
@@ -67,9 +63,9 @@ fn pipeline(change: Change, batch: Uuid) -> Vec<Document> {
             let reasons = doc! { "$cond": [{ "$isArray": "$records" }, "$records.reason", []] };
             set.extend(doc! {
                 "status": "pending",
-                "attempts": 0,
-                "crashes": 0,
-                "snoozes": 0,
+                "attempts": 0_i64,
+                "crashes": 0_i64,
+                "snoozes": 0_i64,
                 "isolated": false,
                 "dueAt": "$$NOW",
                 "readyAt": "$$NOW",
@@ -87,7 +83,7 @@ fn pipeline(change: Change, batch: Uuid) -> Vec<Document> {
             set.extend(doc! {
                 "status": "pending",
                 "attempts": { "$cond": [gives_back, { "$subtract": ["$attempts", 1] }, "$attempts"] },
-                "isolated": { "$gte": ["$crashes", CRASHES_TO_ISOLATE] },
+                "isolated": { "$gte": ["$crashes", ISOLATED_FROM_CRASHES] },
                 "dueAt": "$$NOW",
                 "readyAt": "$$NOW",
             });

@@ -4,6 +4,7 @@ mod change;
 mod handlers;
 mod look;
 mod prune;
+mod remove;
 
 use async_trait::async_trait;
 
@@ -42,6 +43,6 @@ impl Operators for MongoStore {
     }
 
     async fn remove_handler(&self, request: RemoveHandler) -> Result<()> {
-        handlers::remove(&self.calls, request).await
+        remove::remove_handler(&self.calls, request).await
     }
 }

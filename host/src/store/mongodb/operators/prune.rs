@@ -9,19 +9,19 @@ use bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{FindOptions, Hint};
 use uuid::Uuid;
 
-use super::handlers;
+use super::remove;
 use crate::delivery::Status;
 use crate::store::mongodb::calls::{Call, Calls, Trouble};
 use crate::store::mongodb::clock::ServerClock;
-use crate::store::mongodb::documents::{DELIVERIES, EVENTS, PRUNINGS, any_date, delay_ms, id};
+use crate::store::mongodb::documents::{DELIVERIES, EVENTS, PRUNINGS, delay_ms, id};
 use crate::store::mongodb::fields::Problem;
 use crate::store::{Pruned, Result, Retention};
 
-/// Documents of one batch: some tens of milliseconds.
+/// Documents of one batch, so that each of its commands takes some tens of milliseconds.
 const BATCH: usize = 1000;
 
 pub(super) async fn prune(calls: &Calls, clock: &ServerClock, retention: Retention) -> Result<Pruned> {
-    handlers::bury_forgotten(calls).await?;
+    remove::bury_forgotten(calls).await?;
     let mut pruned = calls.run("prune", finish_what_others_began).await?;
     for (status, age) in [(Status::Completed, retention.completed), (Status::Buried, retention.buried)] {
         let mut fanning_out = Vec::new();
@@ -75,7 +75,7 @@ async fn deliveries(call: Call, old: Document) -> Result<Batch, Trouble> {
     let n_found = found.len();
     let events: Vec<Bson> = found.iter().filter_map(|delivery| delivery.get("eventId").cloned()).collect();
     // Its fan-out would create the deliveries again that it does not find.
-    let fanning_out = doc! { "_id": { "$in": events }, "fanoutAt": any_date() };
+    let fanning_out = doc! { "_id": { "$in": events }, "fanoutAt": { "$exists": true } };
     let fanning_out = call.find(EVENTS, fanning_out, only_ids()).await?.iter().filter_map(|event| event.get("_id").cloned()).collect();
     let mut batch = Batch { pruned: Pruned::default(), n_found, fanning_out };
     let is_free = |delivery: &&Document| !delivery.get("eventId").is_some_and(|event| batch.fanning_out.contains(event));
@@ -150,8 +150,8 @@ impl Pruning {
 
     async fn write_down(&self, call: &Call) -> Result<(), Trouble> {
         let document = doc! { "deliveries": &self.deliveries, "events": &self.events, "settledAt": &self.settled_at };
-        let written = call.update(PRUNINGS, vec![doc! { "q": { "_id": &self.id }, "u": document, "upsert": true }]).await?;
-        written.refused.into_values().next().map_or(Ok(()), |refusal| Err(Trouble::Corrupt(refusal.message)))
+        let statement = doc! { "q": { "_id": &self.id }, "u": document, "upsert": true };
+        call.update(PRUNINGS, vec![statement]).await?.all().map(|_| ())
     }
 
     async fn carry_out(&self, call: &Call) -> Result<Pruned, Trouble> {

@@ -1,7 +1,7 @@
 //! Shows deliveries, many in short or one in full.
 
 use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{Connection, Postgres, QueryBuilder};
+use sqlx::{Postgres, QueryBuilder};
 
 use crate::delivery::{DeliveryId, EventId, Status};
 use crate::store::postgres::rows::{Problem, corrupt, count, field, headers, status};
@@ -14,18 +14,16 @@ pub(super) async fn list(connection: &mut PgConnection, request: List) -> sqlx::
     rows.iter().map(|row| summary(row).map_err(corrupt)).collect()
 }
 
-/// In one transaction, so that all of it is from the same moment.
+/// The caller sees to it that all of it is from the same moment.
 pub(super) async fn show(connection: &mut PgConnection, id: DeliveryId) -> sqlx::Result<Option<DeliveryDetails>> {
-    let mut snapshot = connection.begin_with("begin isolation level repeatable read read only").await?;
     let mut query = QueryBuilder::<Postgres>::new(LIST);
     query.push(" and delivery.id = ").push_bind(id.0);
-    let Some(row) = query.build().fetch_optional(&mut *snapshot).await? else {
+    let Some(row) = query.build().fetch_optional(&mut *connection).await? else {
         return Ok(None);
     };
-    let event = sqlx::query(include_str!("../sql/show_event.sql")).bind(id.0).fetch_optional(&mut *snapshot).await?;
+    let event = sqlx::query(include_str!("../sql/show_event.sql")).bind(id.0).fetch_optional(&mut *connection).await?;
     let event = event.ok_or_else(|| corrupt("event: expected a row with the id that the delivery names, got none".to_owned()))?;
-    let records = sqlx::query(include_str!("../sql/show_attempt_records.sql")).bind(id.0).fetch_all(&mut *snapshot).await?;
-    snapshot.rollback().await?;
+    let records = sqlx::query(include_str!("../sql/show_attempt_records.sql")).bind(id.0).fetch_all(connection).await?;
     details(&row, &event, &records).map(Some).map_err(corrupt)
 }
 

@@ -22,7 +22,7 @@ impl Operators for PostgresStore {
     }
 
     async fn show(&self, id: DeliveryId) -> Result<DeliveryDetails> {
-        let found = self.calls.run("show", move |connection| look::show(connection, id).boxed()).await?;
+        let found = self.calls.read_at_one_moment("show", move |connection| look::show(connection, id).boxed()).await?;
         found.ok_or_else(|| StoreError::new("show", ErrorKind::NotFound, format!("there is no delivery `{id}`")))
     }
 

@@ -1,0 +1,173 @@
+//! A store that goes wrong by seed: it fails before or after it has done what it was asked, loses replies, takes its time, or hangs.
+//!
+//! What it does when it does it is the real store's. Nothing here makes an answer up: a fault is an error of the kind that a real store gives.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use relaybus_host::delivery::{HandlerId, NewEvent};
+use relaybus_host::lease::{LeaseToken, Renewal};
+use relaybus_host::store::{
+    Backlog, Capabilities, Claim, Claimed, ErrorKind, ExtendLeases, Outcome, Published, Result, Settled, Settlement, Store, StoreError,
+    Subscribe, Subscribed,
+};
+
+/// How often what goes wrong, in calls of a hundred; and how long things take.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates {
+    pub fail_before: u32,
+    pub fail_after: u32,
+    pub lose_reply: u32,
+    pub delay: u32,
+    pub hang: u32,
+    /// The longest delay.
+    pub delay_up_to: Duration,
+    /// After this long a store gives up a call that hangs.
+    pub hang_for: Duration,
+}
+
+impl Rates {
+    /// A bad day: a third of all calls go wrong in some way.
+    pub const BAD_DAY: Self = Self {
+        fail_before: 8,
+        fail_after: 8,
+        lose_reply: 6,
+        delay: 8,
+        hang: 3,
+        delay_up_to: Duration::from_millis(50),
+        hang_for: Duration::from_millis(300),
+    };
+}
+
+/// What one call meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Refused; nothing is done.
+    Before,
+    /// Done, and then the connection is lost.
+    After,
+    /// Done, and no reply comes in time.
+    ReplyLost,
+    Delay(Duration),
+    /// No reply comes in time, and nobody knows whether it was done.
+    Hang {
+        is_done: bool,
+    },
+}
+
+/// See the module.
+pub struct Faulty {
+    inner: Arc<dyn Store>,
+    rates: Rates,
+    dice: Mutex<StdRng>,
+    is_on: AtomicBool,
+    n_faults: AtomicU64,
+}
+
+impl Faulty {
+    pub fn over(inner: Arc<dyn Store>, rates: Rates, seed: u64) -> Arc<Self> {
+        let dice = Mutex::new(StdRng::seed_from_u64(seed));
+        Arc::new(Self { inner, rates, dice, is_on: AtomicBool::new(true), n_faults: AtomicU64::new(0) })
+    }
+
+    /// From now on nothing goes wrong.
+    pub fn heal(&self) {
+        self.is_on.store(false, Ordering::SeqCst);
+    }
+
+    /// How many calls have met a fault.
+    pub fn n_faults(&self) -> u64 {
+        self.n_faults.load(Ordering::SeqCst)
+    }
+
+    fn throw(&self) -> Fault {
+        if !self.is_on.load(Ordering::SeqCst) {
+            return Fault::None;
+        }
+        let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
+        let Rates { fail_before, fail_after, lose_reply, delay, hang, delay_up_to, .. } = self.rates;
+        let faults = [
+            (fail_before, Fault::Before),
+            (fail_after, Fault::After),
+            (lose_reply, Fault::ReplyLost),
+            (delay, Fault::Delay(delay_up_to.mul_f64(dice.random()))),
+            (hang, Fault::Hang { is_done: dice.random() }),
+        ];
+        let mut thrown = dice.random_range(0..100);
+        for (rate, fault) in faults {
+            if thrown < rate {
+                self.n_faults.fetch_add(1, Ordering::SeqCst);
+                return fault;
+            }
+            thrown -= rate;
+        }
+        Fault::None
+    }
+
+    async fn run<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        let error = |kind, outcome, message| Err(StoreError::new(operation, kind, message).with_outcome(outcome));
+        match self.throw() {
+            Fault::None => call.await,
+            Fault::Before => error(ErrorKind::Unavailable, Outcome::NotApplied, "injected: refused"),
+            Fault::After => {
+                call.await?;
+                error(ErrorKind::Unavailable, Outcome::Unknown, "injected: the connection was lost after the call")
+            }
+            Fault::ReplyLost => {
+                call.await?;
+                error(ErrorKind::Timeout, Outcome::Unknown, "injected: the reply was lost")
+            }
+            Fault::Delay(delay) => {
+                crate::pause_for(delay).await;
+                call.await
+            }
+            Fault::Hang { is_done } => {
+                if is_done {
+                    call.await?;
+                }
+                crate::pause_for(self.rates.hang_for).await;
+                error(ErrorKind::Timeout, Outcome::Unknown, "injected: no answer in time")
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Faulty {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+    async fn subscribe(&self, request: Subscribe) -> Result<Subscribed> {
+        self.run("subscribe", self.inner.subscribe(request)).await
+    }
+    async fn publish(&self, events: Vec<NewEvent>) -> Result<Vec<Result<Published>>> {
+        self.run("publish", self.inner.publish(events)).await
+    }
+    async fn claim(&self, request: Claim) -> Result<Claimed> {
+        self.run("claim", self.inner.claim(request)).await
+    }
+    async fn recover_claim(&self, token: LeaseToken) -> Result<Claimed> {
+        self.run("recover_claim", self.inner.recover_claim(token)).await
+    }
+    async fn extend_leases(&self, request: ExtendLeases) -> Result<Vec<Renewal>> {
+        self.run("extend_leases", self.inner.extend_leases(request)).await
+    }
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Result<Settled>>> {
+        self.run("settle", self.inner.settle(settlements)).await
+    }
+    /// A wake-up is a hint, and may be lost without a word.
+    async fn wait_for_work(&self, timeout: Duration) {
+        self.inner.wait_for_work(timeout).await;
+    }
+    async fn backlog(&self, handlers: &[HandlerId]) -> Result<Backlog> {
+        self.run("backlog", self.inner.backlog(handlers)).await
+    }
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
