@@ -28,8 +28,8 @@ const ON_A_SERVER: Leases = Leases {
     configuration: "[store]\ncall_timeout = \"660ms\"\n[dispatcher]\nlease_duration = \"2s\"\npoll_interval = \"250ms\"\n",
 };
 
-/// The same: several processes wait for their turn to write the file, and for its disk.
-const ON_A_FILE: Leases = Leases {
+/// Less soon, for cases that count crashes on a busy machine; and for a file, where several processes wait for their turn to write.
+pub(crate) const MEDIUM: Leases = Leases {
     duration: Duration::from_secs(5),
     configuration: "[store]\ncall_timeout = \"1600ms\"\n[dispatcher]\nlease_duration = \"5s\"\npoll_interval = \"250ms\"\n",
 };
@@ -73,7 +73,7 @@ impl Place {
         let opened = store::open(&url, StoreOptions::default()).await.unwrap();
         let audit = Audit::begin(database.backend, &url).await;
         let leases = match database.backend {
-            Backend::Sqlite => ON_A_FILE,
+            Backend::Sqlite => MEDIUM,
             Backend::Postgres | Backend::MongoDb => ON_A_SERVER,
         };
         let place = Self { url, leases, database, folder: tempfile::tempdir().unwrap(), opened, audit };
