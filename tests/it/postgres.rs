@@ -1,6 +1,9 @@
 //! What is PostgreSQL's alone. The contract's clauses are the conformance suite's.
 #![allow(clippy::unwrap_used, reason = "all of this file is tests")]
 
+#[path = "postgres/publish.rs"]
+mod publish;
+
 use std::future::Future;
 use std::time::Duration;
 

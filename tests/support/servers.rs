@@ -26,15 +26,15 @@ pub const MONGODB_VARIABLE: &str = "RELAYBUS_TEST_MONGODB";
 /// test process ends in whatever way, stops the server and removes the folder. An output that nobody reads any more
 /// must not end it before that.
 ///
-/// `fsync` is off: tests end clients in every way but never this server, and what was committed outlives any client without it. It makes a
-/// database per case affordable.
+/// `fsync` is off (`$3`) for tests: they end clients in every way but never this server, and what was committed outlives any client without it.
+/// It makes a database per case affordable.
 const POSTGRES_KEEPER: &str = r#"
 trap '' PIPE
 run() { if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi; }
-bin=$1 port=$2
+bin=$1 port=$2 fsync=$3
 folder=$(run mktemp -d /tmp/relaybus-postgres-XXXXXX) || exit
 if run "$bin/initdb" -D "$folder/data" --auth=trust --username=postgres --no-sync --encoding=UTF8 --locale=C.UTF-8 >"$folder/out" 2>&1 &&
-    run "$bin/pg_ctl" start -D "$folder/data" -l "$folder/log" -o "-k $folder -p $port -c fsync=off -c max_connections=400" >"$folder/out" 2>&1
+    run "$bin/pg_ctl" start -D "$folder/data" -l "$folder/log" -o "-k $folder -p $port -c fsync=$fsync -c max_connections=400" >"$folder/out" 2>&1
 then
     echo ready
     read -r _
@@ -78,12 +78,23 @@ pub async fn postgres() -> Result<String> {
         match std::env::var(POSTGRES_VARIABLE) {
             Ok(address) => Ok(address.trim_end_matches('/').to_owned()),
             Err(_) => {
-                let started = tokio::task::spawn_blocking(start_postgres).await;
+                let started = tokio::task::spawn_blocking(|| start_postgres("off")).await;
                 started.map_err(anyhow::Error::from).flatten().map_err(|error| format!("{error:#}"))
             }
         }
     });
     address.await.clone().map_err(anyhow::Error::msg)
+}
+
+/// The address of a PostgreSQL server that waits for the disk, as one does for work: for measurements. It replaces that of [`postgres`].
+///
+/// # Errors
+/// If there is no server to be had.
+pub async fn durable_postgres() -> Result<String> {
+    match std::env::var(POSTGRES_VARIABLE) {
+        Ok(address) => Ok(address.trim_end_matches('/').to_owned()),
+        Err(_) => tokio::task::spawn_blocking(|| start_postgres("on")).await?,
+    }
 }
 
 /// The address of the MongoDB server of this test process, a replica set of one, started at the first call.
@@ -121,9 +132,9 @@ pub fn stop() {
     }
 }
 
-fn start_postgres() -> Result<String> {
+fn start_postgres(fsync: &str) -> Result<String> {
     let port = free_port()?;
-    start(POSTGRES_KEEPER, &[newest_installation()?.as_os_str(), port.to_string().as_ref()])?;
+    start(POSTGRES_KEEPER, &[newest_installation()?.as_os_str(), port.to_string().as_ref(), fsync.as_ref()])?;
     Ok(format!("postgres://postgres@127.0.0.1:{port}"))
 }
 

@@ -59,10 +59,13 @@ impl From<mongodb::error::Error> for Trouble {
 impl Trouble {
     fn code(&self) -> Option<i32> {
         match self {
-            Self::Driver(error) => match error.kind.as_ref() {
-                DriverErrorKind::Command(error) => Some(error.code),
-                _ => None,
-            },
+            Self::Driver(error) => {
+                if let DriverErrorKind::Command(error) = error.kind.as_ref() {
+                    Some(error.code)
+                } else {
+                    None
+                }
+            }
             Self::NotConfirmed(_) | Self::Corrupt(_) | Self::Unfit(_) | Self::TooLate => None,
         }
     }
@@ -144,6 +147,7 @@ impl Calls {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the driver's enum is not closed; what it may add is some kind of lost connection")]
 fn explain_driver(error: &mongodb::error::Error, server: &str) -> (ErrorKind, String) {
     match error.kind.as_ref() {
         DriverErrorKind::Authentication { .. } => (ErrorKind::Misconfigured, format!("{server} denies access")),
@@ -227,6 +231,24 @@ impl Call {
             self.send(collection, chunk, limit, &mut written).await?;
         }
         Ok(written)
+    }
+
+    /// Changes the document that matches, and answers it as it was before.
+    pub(super) async fn find_and_update(
+        &self,
+        collection: &str,
+        query: Document,
+        update: &[Document],
+    ) -> Result<Option<Document>, Trouble> {
+        let command = doc! {
+            "findAndModify": collection,
+            "query": query,
+            "update": update,
+            "maxTimeMS": millis(self.time_left()),
+            "writeConcern": self.write_concern(),
+        };
+        let answer = self.command(RawDocumentBuf::try_from(&command).map_err(|error| Trouble::Corrupt(error.to_string()))?).await?;
+        Ok(answer.get_document("value").ok().cloned())
     }
 
     /// Deletes what matches `filter`, and answers how many that were.

@@ -56,7 +56,8 @@ pub(super) async fn connect(url: &str, options: &StoreOptions) -> Result<Connect
 /// What the server says of itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hello {
-    /// The time there when the answer arrived, or as much later as the answer took.
+    /// When it was asked, by the clock of this host.
+    pub(super) asked_at: Instant,
     pub(super) local_time: bson::DateTime,
     pub(super) is_replica_set: bool,
 }
@@ -70,8 +71,7 @@ pub(super) async fn hello(database: &Database, patience: Duration) -> Result<Hel
         return Err(Trouble::Unfit(format!("expected MongoDB 6.0 or later, got one of wire version {wire_version}")));
     }
     let local_time = *answer.get_datetime("localTime").map_err(|_| Trouble::Unfit(unexpected(&answer)))?;
-    let local_time = local_time.saturating_add_duration(asked_at.elapsed());
-    Ok(Hello { local_time, is_replica_set: answer.contains_key("setName") })
+    Ok(Hello { asked_at, local_time, is_replica_set: answer.contains_key("setName") })
 }
 
 fn unexpected(answer: &Document) -> String {

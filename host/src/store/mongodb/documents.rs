@@ -6,6 +6,7 @@
 //! | `events` | `_id` (UUID), `tenant`, `topic`, `key?`, `contentType`, `headers`, `dedupId?`, `payload`, `delayMs?`, `publishedAt`, `nDeliveries`, `fanoutAt?` |
 //! | `deliveries` | `_id` (UUID), `eventId`, `handlerId`, `tenant`, `topic`, `key?`, `publishedAt`, `payloadBytes`, and the state below |
 //! | `counters` | the last id given to a handler |
+//! | `wake` | one document, written by hosts that have work for others |
 //! | `migrations` | the versions of this schema that are there |
 //! | `prunings` | what a prune under way is about to delete: `_id` (UUID), `deliveries`, `events`, `settledAt` (the latest of the deliveries) |
 //!
@@ -35,11 +36,12 @@ pub(super) const DELIVERIES: &str = "deliveries";
 pub(super) const COUNTERS: &str = "counters";
 pub(super) const MIGRATIONS: &str = "migrations";
 pub(super) const PRUNINGS: &str = "prunings";
+pub(super) const WAKE: &str = "wake";
 
 /// A document of 16 MiB, less what surrounds the payload.
 const MAX_PAYLOAD_BYTES: usize = 15 << 20;
 /// Longer delays end here: dates beyond it are none to most programs.
-const LONGEST_DELAY: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
+pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
 /// An id or a token as it is stored: binary, of the subtype for UUIDs.
 pub(super) fn id(uuid: Uuid) -> Bson {

@@ -14,10 +14,7 @@ pub(super) fn uuid(document: &Document, name: &str) -> Result<Uuid, Problem> {
 }
 
 pub(super) fn optional_uuid(document: &Document, name: &str) -> Result<Option<Uuid>, Problem> {
-    let read = |value: &Bson| match value {
-        Bson::Binary(binary) => binary.to_uuid().ok().map(Uuid::from),
-        _ => None,
-    };
+    let read = |value: &Bson| if let Bson::Binary(binary) = value { binary.to_uuid().ok().map(Uuid::from) } else { None };
     optional(document, name, "a UUID", read)
 }
 
@@ -36,12 +33,8 @@ pub(super) fn integer(document: &Document, name: &str) -> Result<i64, Problem> {
 
 pub(super) fn optional_integer(document: &Document, name: &str) -> Result<Option<i64>, Problem> {
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and within an i64's exact range")]
-    let read = |value: &Bson| match value {
-        Bson::Int32(number) => Some(i64::from(*number)),
-        Bson::Int64(number) => Some(*number),
-        Bson::Double(number) if number.fract() == 0.0 && number.abs() < 9e15 => Some(*number as i64),
-        _ => None,
-    };
+    let whole = |number: f64| (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64);
+    let read = |value: &Bson| value.as_i64().or_else(|| value.as_i32().map(i64::from)).or_else(|| value.as_f64().and_then(whole));
     optional(document, name, "a whole number", read)
 }
 

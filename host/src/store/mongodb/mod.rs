@@ -42,8 +42,8 @@ pub(super) struct MongoStore {
     calls: Calls,
     /// On connections that nothing else uses.
     renewals: Calls,
-    clock: Arc<ServerClock>,
     claims: Arc<Claims>,
+    clock: Arc<ServerClock>,
     wake: Wake,
     is_replica_set: bool,
 }
@@ -59,11 +59,11 @@ impl MongoStore {
         let calls = Calls::new(calls, options.call_timeout, server.clone());
         let renewals = Calls::new(apart.clone(), options.call_timeout, server);
         let hello = calls.run("open", |call| async move { connect::hello(call.database(), call.time_left()).await }).await?;
-        let clock = Arc::new(ServerClock::new(hello.local_time));
         calls.run("open", migrate::migrate).await?;
+        let clock = Arc::new(ServerClock::new(hello));
         let wake = Wake::start(renewals.clone(), Arc::clone(&clock), hello.is_replica_set);
         let claims = Arc::new(Claims::new(Arc::clone(&clock)));
-        Ok(Self { calls, renewals, clock, claims, wake, is_replica_set: hello.is_replica_set })
+        Ok(Self { calls, renewals, claims, clock, wake, is_replica_set: hello.is_replica_set })
     }
 }
 

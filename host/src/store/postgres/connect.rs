@@ -13,6 +13,8 @@ pub(super) struct Settings {
     pub(super) server: String,
 }
 
+/// `jit` is off: our statements estimate many rows and read few, and compiling one costs a hundred times what running it does.
+///
 /// The server ends a statement slightly before the host gives the call up, so that the host learns that nothing was applied. It also ends
 /// the transaction of a host that has stopped, or vanished, in the middle: claims pass over the rows that such a one has locked.
 pub(super) fn settings(url: &str, options: &StoreOptions) -> Result<Settings> {
@@ -27,7 +29,7 @@ pub(super) fn settings(url: &str, options: &StoreOptions) -> Result<Settings> {
         .application_name("relaybus-host")
         .options([("statement_timeout", statement_timeout_ms), ("idle_in_transaction_session_timeout", call_timeout_ms)])
         .options([("tcp_keepalives_idle", 10), ("tcp_keepalives_interval", 5), ("tcp_keepalives_count", 3)])
-        .options([("client_min_messages", "warning")]);
+        .options([("client_min_messages", "warning"), ("jit", "off")]);
     let database = connect.get_database().unwrap_or_else(|| connect.get_username());
     let server = format!("`{database}` at {}:{}", connect.get_host(), connect.get_port());
     Ok(Settings { connect, server })

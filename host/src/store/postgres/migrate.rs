@@ -4,7 +4,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 
 /// All migrations, in order; the version of a schema is how many of them it has.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tables.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tables.sql"), include_str!("migrations/0002_publish.sql")];
 /// Held while a host migrates. The number is arbitrary and ours.
 const LOCK: i64 = 0x7265_6c61_7962_7573;
 

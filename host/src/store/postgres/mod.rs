@@ -75,10 +75,11 @@ impl Store for PostgresStore {
     }
 
     async fn claim(&self, request: Claim) -> Result<Claimed> {
-        let (worker, glance) = (request.worker, self.wake.signal().glance());
+        let (worker, limit, glance) = (request.worker, request.limit, self.wake.signal().glance());
         let claimed = self.calls.run("claim", move |connection| claim::claim(connection, request).boxed()).await?;
         let claimed = claimed.map_err(|error| self.calls.half_done("claim", error))?;
         self.wake.signal().looked(worker, glance);
+        self.wake.has_claimed(claimed.deliveries.len() < limit as usize);
         Ok(claimed)
     }
 

@@ -1,12 +1,15 @@
 //! Wakes waiting workers: those of this process at once, those of others by NOTIFY, at most once per 10 ms.
 //!
+//! Publishers notify only while some host is registered as idle (`migrations/0002_publish.sql` says why), so a host registers when a claim
+//! has left it with room, has its workers claim once more after that, and takes its name off at the first notification.
+//!
 //! A notification is a hint. Whatever goes wrong here, workers still poll; and none of it ever takes a connection from the calls.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgListener, PgPool, PgPoolOptions};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use uuid::Uuid;
@@ -17,6 +20,8 @@ use crate::store::work_signal::WorkSignal;
 const CHANNEL: &str = "relaybus_work";
 /// Notifications serialise the commits that send them, so many publishes share one.
 const COALESCE: Duration = Duration::from_millis(10);
+/// A host is registered as idle no sooner than this after it was woken, so that many publishers at once notify but a few times.
+const REGISTER_PAUSE: Duration = Duration::from_millis(20);
 /// A listener that lost its connection tries again after this long; the poll covers the time between.
 const RECONNECT: Duration = Duration::from_secs(1);
 /// A connection can die without a word, so one that has been silent for this long is asked for an answer.
@@ -26,6 +31,8 @@ const PING: Duration = Duration::from_secs(15);
 pub(super) struct Wake {
     signal: Arc<WorkSignal>,
     to_notify: Arc<Notify>,
+    /// Whether the last claim has left room, so that a wake-up is of use. Written by claims and by notifications.
+    is_idle: watch::Sender<bool>,
     pool: PgPool,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -35,24 +42,26 @@ struct Exchange {
     pool: PgPool,
     signal: Arc<WorkSignal>,
     to_notify: Arc<Notify>,
+    is_idle: watch::Sender<bool>,
     /// Tells the notifications of this process, which is awake, from those of others.
-    process: String,
+    host: Uuid,
     call_timeout: Duration,
 }
 
 impl Wake {
     pub(super) fn start(settings: &Settings, call_timeout: Duration) -> Self {
-        let (signal, to_notify) = (Arc::new(WorkSignal::new()), Arc::new(Notify::new()));
+        let (signal, to_notify, is_idle) = (Arc::new(WorkSignal::new()), Arc::new(Notify::new()), watch::Sender::new(false));
         let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(call_timeout).connect_lazy_with(settings.connect.clone());
         let exchange = Exchange {
             pool: pool.clone(),
             signal: Arc::clone(&signal),
             to_notify: Arc::clone(&to_notify),
-            process: Uuid::new_v4().to_string(),
+            is_idle: is_idle.clone(),
+            host: Uuid::new_v4(),
             call_timeout,
         };
         let task = Mutex::new(Some(tokio::spawn(exchange.run())));
-        Self { signal, to_notify, pool, task }
+        Self { signal, to_notify, is_idle, pool, task }
     }
 
     pub(super) fn signal(&self) -> &WorkSignal {
@@ -63,6 +72,11 @@ impl Wake {
     pub(super) fn arrived(&self) {
         self.signal.arrived();
         self.to_notify.notify_one();
+    }
+
+    /// A claim was answered, and took all that there was or all that it might.
+    pub(super) fn has_claimed(&self, has_room_left: bool) {
+        self.is_idle.send_if_modified(|is_idle| std::mem::replace(is_idle, has_room_left) != has_room_left);
     }
 
     pub(super) async fn close(&self) {
@@ -91,28 +105,56 @@ impl Exchange {
         self.in_time(listener.listen(CHANNEL)).await?;
         // What came before the listener was there is looked for once.
         self.signal.arrived();
-        let mut notify_from = Instant::now();
+        let (mut notify_from, mut register_from, mut ping_at) = (Instant::now(), Instant::now(), Instant::now() + PING);
+        let (mut is_idle, mut is_registered) = (self.is_idle.subscribe(), false);
         loop {
             let may_notify = async {
                 sleep_until(notify_from).await;
                 self.to_notify.notified().await;
             };
+            let registration_is_wrong = async {
+                if !is_registered {
+                    sleep_until(register_from).await;
+                }
+                // The sender lives as long as `self`.
+                let _ = is_idle.wait_for(|is_idle| *is_idle != is_registered).await;
+            };
             tokio::select! {
                 received = listener.try_recv() => match received? {
-                    Some(notification) if notification.payload() == self.process => {}
-                    Some(_) => self.signal.arrived(),
+                    Some(notification) if notification.payload().parse() == Ok(self.host) => {}
+                    Some(_) => {
+                        self.is_idle.send_replace(false);
+                        self.signal.arrived();
+                    }
                     None => return Ok(()),
                 },
                 () = may_notify => {
-                    let notify = sqlx::query("select pg_notify($1, $2)").bind(CHANNEL).bind(&self.process);
-                    self.in_time(notify.execute(&mut listener)).await?;
+                    self.run_statement(&mut listener, include_str!("sql/wake_notify.sql")).await?;
                     notify_from = Instant::now() + COALESCE;
                 }
-                () = sleep(PING) => {
-                    self.in_time(sqlx::query("select 1").execute(&mut listener)).await?;
+                () = registration_is_wrong => {
+                    if is_registered {
+                        self.run_statement(&mut listener, include_str!("sql/wake_take_off.sql")).await?;
+                        register_from = Instant::now() + REGISTER_PAUSE;
+                    } else {
+                        self.run_statement(&mut listener, include_str!("sql/wake_register.sql")).await?;
+                        // What was published just before is looked for once more.
+                        self.signal.arrived();
+                    }
+                    is_registered = !is_registered;
+                }
+                () = sleep_until(ping_at) => {
+                    let ping = if is_registered { include_str!("sql/wake_register.sql") } else { "select $1::uuid" };
+                    self.run_statement(&mut listener, ping).await?;
+                    ping_at = Instant::now() + PING;
                 }
             }
         }
+    }
+
+    /// Runs a statement whose only parameter is this host.
+    async fn run_statement(&self, listener: &mut PgListener, statement: &'static str) -> sqlx::Result<()> {
+        self.in_time(sqlx::query(statement).bind(self.host).execute(listener)).await.map(|_| ())
     }
 
     async fn in_time<T>(&self, call: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {

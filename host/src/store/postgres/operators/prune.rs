@@ -17,6 +17,7 @@ const BATCH: u32 = 1000;
 const LOCK: i64 = 0x7265_6c61_7072_756e;
 
 pub(super) async fn prune(calls: &Calls, retention: Retention) -> Result<Pruned> {
+    calls.run("prune", |connection| sqlx::query(include_str!("../sql/prune_removed.sql")).execute(connection).boxed()).await?;
     let mut pruned = Pruned::default();
     for (status, age) in [(Status::Completed, retention.completed), (Status::Buried, retention.buried)] {
         loop {
