@@ -165,14 +165,16 @@ case!(c4_a_retry_that_is_not_due_is_not_handed_out, |t| async move {
 
 case!(c5_r24_claims_go_by_due_time, |t| async move {
     let mailer = t.subscribe(handler("mailer", &["order.*"])).await;
-    let delayed = t.publish(NewEvent { delay: Duration::from_millis(500), ..event("order.created") }).await.event;
-    let due_at = t.list(List::default()).await[0].due_at;
-    let at_once = t.publish(event("order.created")).await.event;
-    until("both are due", || async { (Some(t.now().await) > due_at).then_some(()) }).await;
+    t.publish(NewEvent { delay: Duration::from_millis(500), ..event("order.created") }).await;
+    t.publish(event("order.created")).await;
+    // On a slow machine the second may have come when the first was due: what counts is what is stored.
+    let mut by_due_time = t.list(List::default()).await;
+    by_due_time.sort_by_key(|delivery| delivery.due_at);
+    until("both are due", || async { (Some(t.now().await) > by_due_time[1].due_at).then_some(()) }).await;
 
     let (first, second) = (t.hold(claim(mailer).limit(1)).await, t.hold(claim(mailer).limit(1)).await);
 
-    assert_eq!([first.delivery.event_id, second.delivery.event_id], [at_once, delayed]);
+    assert_eq!([first.delivery.id, second.delivery.id], [by_due_time[0].id, by_due_time[1].id]);
 });
 
 case!(c6_r2_each_claim_counts_an_attempt_and_names_its_worker, |t| async move {
