@@ -4,6 +4,7 @@ pub mod faulty;
 pub mod guests;
 pub mod history;
 pub mod host;
+pub mod invariants;
 pub mod lossy;
 pub mod rig;
 pub mod runs;
