@@ -5,3 +5,5 @@
 mod flow;
 #[path = "faults/checker.rs"]
 mod checker;
+#[path = "faults/chance.rs"]
+mod chance;

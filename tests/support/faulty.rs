@@ -2,6 +2,7 @@
 //!
 //! What it does when it does it is the real store's. Nothing here makes an answer up: a fault is an error of the kind that a real store gives.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -43,6 +44,53 @@ impl Rates {
     };
 }
 
+impl Rates {
+    /// Nothing goes wrong.
+    pub const NONE: Self = Self { fail_before: 0, fail_after: 0, lose_reply: 0, delay: 0, hang: 0, ..Self::BAD_DAY };
+
+    /// Nearly nothing goes well.
+    pub const OUTAGE: Self = Self { fail_before: 40, fail_after: 20, lose_reply: 10, delay: 10, hang: 15, ..Self::BAD_DAY };
+}
+
+/// Which call goes wrong: each verb by dice of its own, so that by one seed the n-th call of a verb meets the same, whatever came between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    Subscribe,
+    Publish,
+    Claim,
+    RecoverClaim,
+    ExtendLeases,
+    Settle,
+    WaitForWork,
+    Backlog,
+}
+
+impl Verb {
+    const ALL: [Self; 8] = [
+        Self::Subscribe,
+        Self::Publish,
+        Self::Claim,
+        Self::RecoverClaim,
+        Self::ExtendLeases,
+        Self::Settle,
+        Self::WaitForWork,
+        Self::Backlog,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Subscribe => "subscribe",
+            Self::Publish => "publish",
+            Self::Claim => "claim",
+            Self::RecoverClaim => "recover_claim",
+            Self::ExtendLeases => "extend_leases",
+            Self::Settle => "settle",
+            Self::WaitForWork => "wait_for_work",
+            Self::Backlog => "backlog",
+        }
+    }
+}
+
 /// What one call meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
@@ -63,16 +111,23 @@ enum Fault {
 /// See the module.
 pub struct Faulty {
     inner: Arc<dyn Store>,
-    rates: Rates,
-    dice: Mutex<StdRng>,
+    odds: HashMap<Verb, Odds>,
     is_on: AtomicBool,
     n_faults: AtomicU64,
 }
 
+/// How calls of one verb go.
+struct Odds {
+    rates: Rates,
+    dice: Mutex<StdRng>,
+}
+
 impl Faulty {
-    pub fn over(inner: Arc<dyn Store>, rates: Rates, seed: u64) -> Arc<Self> {
-        let dice = Mutex::new(StdRng::seed_from_u64(seed));
-        Arc::new(Self { inner, rates, dice, is_on: AtomicBool::new(true), n_faults: AtomicU64::new(0) })
+    pub fn over(inner: Arc<dyn Store>, rates_of: impl Fn(Verb) -> Rates, seed: u64) -> Arc<Self> {
+        let mut seeds = StdRng::seed_from_u64(seed);
+        let mut odds = |verb| Odds { rates: rates_of(verb), dice: Mutex::new(StdRng::seed_from_u64(seeds.random())) };
+        let odds = Verb::ALL.into_iter().map(|verb| (verb, odds(verb))).collect();
+        Arc::new(Self { inner, odds, is_on: AtomicBool::new(true), n_faults: AtomicU64::new(0) })
     }
 
     /// From now on nothing goes wrong.
@@ -85,33 +140,18 @@ impl Faulty {
         self.n_faults.load(Ordering::SeqCst)
     }
 
-    fn throw(&self) -> Fault {
-        if !self.is_on.load(Ordering::SeqCst) {
+    fn throw(&self, verb: Verb) -> Fault {
+        let fault = self.odds[&verb].throw();
+        if !self.is_on.load(Ordering::SeqCst) || fault == Fault::None {
             return Fault::None;
         }
-        let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
-        let Rates { fail_before, fail_after, lose_reply, delay, hang, delay_up_to, .. } = self.rates;
-        let faults = [
-            (fail_before, Fault::Before),
-            (fail_after, Fault::After),
-            (lose_reply, Fault::ReplyLost),
-            (delay, Fault::Delay(delay_up_to.mul_f64(dice.random()))),
-            (hang, Fault::Hang { is_done: dice.random() }),
-        ];
-        let mut thrown = dice.random_range(0..100);
-        for (rate, fault) in faults {
-            if thrown < rate {
-                self.n_faults.fetch_add(1, Ordering::SeqCst);
-                return fault;
-            }
-            thrown -= rate;
-        }
-        Fault::None
+        self.n_faults.fetch_add(1, Ordering::SeqCst);
+        fault
     }
 
-    async fn run<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
-        let error = |kind, outcome, message| Err(StoreError::new(operation, kind, message).with_outcome(outcome));
-        match self.throw() {
+    async fn run<T>(&self, verb: Verb, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        let error = |kind, outcome, message| Err(StoreError::new(verb.name(), kind, message).with_outcome(outcome));
+        match self.throw(verb) {
             Fault::None => call.await,
             Fault::Before => error(ErrorKind::Unavailable, Outcome::NotApplied, "injected: refused"),
             Fault::After => {
@@ -130,10 +170,32 @@ impl Faulty {
                 if is_done {
                     call.await?;
                 }
-                crate::pause_for(self.rates.hang_for).await;
+                crate::pause_for(self.odds[&verb].rates.hang_for).await;
                 error(ErrorKind::Timeout, Outcome::Unknown, "injected: no answer in time")
             }
         }
+    }
+}
+
+impl Odds {
+    fn throw(&self) -> Fault {
+        let Rates { fail_before, fail_after, lose_reply, delay, hang, delay_up_to, .. } = self.rates;
+        let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
+        let faults = [
+            (fail_before, Fault::Before),
+            (fail_after, Fault::After),
+            (lose_reply, Fault::ReplyLost),
+            (delay, Fault::Delay(delay_up_to.mul_f64(dice.random()))),
+            (hang, Fault::Hang { is_done: dice.random() }),
+        ];
+        let mut thrown = dice.random_range(0..100);
+        for (rate, fault) in faults {
+            if thrown < rate {
+                return fault;
+            }
+            thrown -= rate;
+        }
+        Fault::None
     }
 }
 
@@ -143,29 +205,33 @@ impl Store for Faulty {
         self.inner.capabilities()
     }
     async fn subscribe(&self, request: Subscribe) -> Result<Subscribed> {
-        self.run("subscribe", self.inner.subscribe(request)).await
+        self.run(Verb::Subscribe, self.inner.subscribe(request)).await
     }
     async fn publish(&self, events: Vec<NewEvent>) -> Result<Vec<Result<Published>>> {
-        self.run("publish", self.inner.publish(events)).await
+        self.run(Verb::Publish, self.inner.publish(events)).await
     }
     async fn claim(&self, request: Claim) -> Result<Claimed> {
-        self.run("claim", self.inner.claim(request)).await
+        self.run(Verb::Claim, self.inner.claim(request)).await
     }
     async fn recover_claim(&self, token: LeaseToken) -> Result<Claimed> {
-        self.run("recover_claim", self.inner.recover_claim(token)).await
+        self.run(Verb::RecoverClaim, self.inner.recover_claim(token)).await
     }
     async fn extend_leases(&self, request: ExtendLeases) -> Result<Vec<Renewal>> {
-        self.run("extend_leases", self.inner.extend_leases(request)).await
+        self.run(Verb::ExtendLeases, self.inner.extend_leases(request)).await
     }
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Result<Settled>>> {
-        self.run("settle", self.inner.settle(settlements)).await
+        self.run(Verb::Settle, self.inner.settle(settlements)).await
     }
     /// A wake-up is a hint, and may be lost without a word.
     async fn wait_for_work(&self, timeout: Duration) {
-        self.inner.wait_for_work(timeout).await;
+        if self.throw(Verb::WaitForWork) == Fault::None {
+            self.inner.wait_for_work(timeout).await;
+        } else {
+            crate::pause_for(timeout).await;
+        }
     }
     async fn backlog(&self, handlers: &[HandlerId]) -> Result<Backlog> {
-        self.run("backlog", self.inner.backlog(handlers)).await
+        self.run(Verb::Backlog, self.inner.backlog(handlers)).await
     }
     async fn close(&self) {
         self.inner.close().await;

@@ -1,55 +1,43 @@
-//! What a store has really done, call by call, and what must hold of it.
+//! What a store has really done, call by call. What must hold of it is in [`invariants`](crate::invariants).
 //!
-//! It is recorded between the store and whatever goes wrong above it, so a lost reply is in it. The checker takes nothing from the product but
-//! what the store answered.
+//! It is recorded between the store and whatever goes wrong above it, so a call whose reply was lost is in it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use relaybus_host::delivery::{DeliveryId, EventId, HandlerId, NewEvent, Status, WorkerId};
+use relaybus_host::delivery::{DeliveryId, EventId, HandlerId, NewEvent, WorkerId};
 use relaybus_host::lease::{Lease, LeaseToken, Renewal};
 use relaybus_host::store::{
     Attempt, Backlog, Capabilities, Claim, Claimed, DeliverySummary, ExtendLeases, Outcome, Published, Result, Settle, Settled, Settlement,
     Store, Subscribe, Subscribed,
 };
 
+use crate::invariants;
+
 /// One thing that a store has done.
 #[derive(Clone, Debug)]
 pub enum Entry {
     /// An event was accepted, with so many deliveries.
-    Accepted {
-        event: EventId,
-        n_deliveries: u64,
-    },
+    Accepted { event: EventId, n_deliveries: u64 },
     /// A claim handed a delivery out, or leased it as malformed.
-    Claimed {
-        delivery: DeliveryId,
-        token: LeaseToken,
-        worker: WorkerId,
-        lease: Duration,
-        call: Span,
-    },
+    Claimed { delivery: DeliveryId, token: LeaseToken, worker: WorkerId, lease: Duration, call: Span },
     /// A claim buried a delivery.
-    BuriedAtClaim {
-        delivery: DeliveryId,
-    },
-    Renewed {
-        lease: Lease,
-        lease_duration: Duration,
-        call: Span,
-    },
+    BuriedAtClaim { delivery: DeliveryId },
+    /// A renewal was answered.
+    Renewed { lease: Lease, lease_duration: Duration, answer: Renewal, call: Span },
+    /// A settlement was answered.
     Settled {
         lease: Lease,
         verb: Verb,
+        /// What the run published, if it was completed.
+        events: Vec<EventId>,
         answer: Settled,
         call: Span,
     },
     /// The store itself does not know what became of a call about this delivery.
-    Doubtful {
-        delivery: DeliveryId,
-    },
+    Doubtful { delivery: DeliveryId },
     /// The store itself does not know what became of a claim.
     DoubtfulClaim,
 }
@@ -94,121 +82,9 @@ impl History {
         Arc::new(Recorded { inner, history: Arc::clone(self) })
     }
 
-    /// What does not hold, in words. `deliveries` is how all of them stand at the end, when nobody works any more.
+    /// What does not hold, in words: see [`invariants::violations`].
     pub fn violations(&self, deliveries: &[DeliverySummary]) -> Vec<String> {
-        let entries = self.entries();
-        let mut violations = of_events(&entries, deliveries);
-        let has_doubtful_claims = entries.iter().any(|entry| matches!(entry, Entry::DoubtfulClaim));
-        let mut lives: HashMap<DeliveryId, Life> = HashMap::new();
-        for entry in &entries {
-            match entry {
-                Entry::Accepted { .. } | Entry::DoubtfulClaim => {}
-                Entry::Claimed { delivery, .. } | Entry::BuriedAtClaim { delivery } | Entry::Doubtful { delivery } => {
-                    lives.entry(*delivery).or_default().add(entry);
-                }
-                Entry::Renewed { lease, .. } | Entry::Settled { lease, .. } => lives.entry(lease.delivery).or_default().add(entry),
-            }
-        }
-        for delivery in deliveries {
-            let life = lives.remove(&delivery.id).unwrap_or_default();
-            let found = life.violations(delivery, has_doubtful_claims);
-            violations.extend(found.into_iter().map(|violation| format!("{} of `{}`: {violation}", delivery.id, delivery.handler)));
-        }
-        violations.extend(lives.into_keys().map(|id| format!("{id}: claimed or settled, and not there at the end")));
-        violations
-    }
-}
-
-/// R22: what was accepted is there, with all its deliveries, and each has ended.
-fn of_events(entries: &[Entry], deliveries: &[DeliverySummary]) -> Vec<String> {
-    let mut n_of: HashMap<EventId, u64> = HashMap::new();
-    for delivery in deliveries {
-        *n_of.entry(delivery.event_id).or_default() += 1;
-    }
-    let accepted = entries
-        .iter()
-        .filter_map(|entry| if let Entry::Accepted { event, n_deliveries } = entry { Some((event, n_deliveries)) } else { None });
-    let lost = accepted.filter(|(event, n)| n_of.get(event).copied().unwrap_or(0) != **n);
-    let lost = lost
-        .map(|(event, n)| format!("event {event}: accepted with {n} deliveries, and {} are there", n_of.get(event).copied().unwrap_or(0)));
-    let open = deliveries.iter().filter(|delivery| !matches!(delivery.status, Status::Completed | Status::Buried));
-    lost.chain(open.map(|delivery| format!("{}: expected to be settled, got `{}`", delivery.id, delivery.status))).collect()
-}
-
-/// What is recorded of one delivery.
-#[derive(Debug, Default)]
-struct Life {
-    claims: Vec<(LeaseToken, Duration, Span)>,
-    renewals: Vec<(LeaseToken, Duration, Span)>,
-    applied: Vec<(LeaseToken, Verb, Span)>,
-    n_buried_at_claim: usize,
-    is_doubtful: bool,
-}
-
-impl Life {
-    fn add(&mut self, entry: &Entry) {
-        match *entry {
-            Entry::Claimed { token, lease, call, .. } => self.claims.push((token, lease, call)),
-            Entry::BuriedAtClaim { .. } => self.n_buried_at_claim += 1,
-            Entry::Renewed { lease, lease_duration, call } => self.renewals.push((lease.token, lease_duration, call)),
-            Entry::Settled { lease, verb, answer: Settled::Applied, call } => self.applied.push((lease.token, verb, call)),
-            Entry::Settled { answer: Settled::LeaseLost, .. } | Entry::Accepted { .. } | Entry::DoubtfulClaim => {}
-            Entry::Doubtful { .. } => self.is_doubtful = true,
-        }
-    }
-
-    fn violations(&self, end: &DeliverySummary, has_doubtful_claims: bool) -> Vec<String> {
-        let mut violations = Vec::new();
-        let tokens: BTreeSet<_> = self.claims.iter().map(|(token, ..)| token.0).collect();
-        let mut verbs_of: BTreeMap<_, BTreeSet<Verb>> = BTreeMap::new();
-        for (token, verb, _) in &self.applied {
-            verbs_of.entry(token.0).or_default().insert(*verb);
-        }
-        if !has_doubtful_claims && let Some(token) = verbs_of.keys().find(|token| !tokens.contains(*token)) {
-            violations.push(format!("settled under the token {token}, which no claim has handed out (R11)"));
-        }
-        if let Some((token, verbs)) = verbs_of.iter().find(|(_, verbs)| verbs.len() > 1) {
-            violations.push(format!("settled in more than one way under the token {token}: {verbs:?} (R12)"));
-        }
-        let n_of = |wanted: &[Verb]| verbs_of.values().filter(|verbs| wanted.iter().any(|verb| verbs.contains(verb))).count();
-        let n_ended = n_of(&[Verb::Complete, Verb::Bury]) + self.n_buried_at_claim;
-        if n_ended > 1 || (n_ended == 0 && !self.is_doubtful && !has_doubtful_claims) {
-            violations.push(format!("expected to end once, ended {n_ended} times"));
-        }
-        if let Some(overlap) = self.overlapping_leases() {
-            violations.push(overlap);
-        }
-        if !self.is_doubtful && !has_doubtful_claims {
-            let (n_claims, n_settled, crashes) = (tokens.len(), verbs_of.len(), end.crashes as usize);
-            if n_claims != n_settled + crashes {
-                violations.push(format!("{n_claims} claims, but {n_settled} of them settled and {crashes} crashes (R8)"));
-            }
-            let (n_given_back, attempts) = (n_of(&[Verb::Release, Verb::Snooze]), end.attempts as usize);
-            if n_claims != attempts + n_given_back {
-                violations.push(format!("{n_claims} claims, but {attempts} attempts and {n_given_back} given back (R15)"));
-            }
-        }
-        violations
-    }
-
-    /// R1, R2: nobody gets a delivery before the lease of another can have run out, unless that one has settled it.
-    fn overlapping_leases(&self) -> Option<String> {
-        for (token, lease, call) in &self.claims {
-            for (other, _, other_call) in &self.claims {
-                // Only what certainly came later, and certainly too early, counts.
-                if token == other || other_call.from < call.to {
-                    continue;
-                }
-                let renewed = self.renewals.iter().filter(|(renewed, _, renewal)| renewed == token && renewal.to <= other_call.from);
-                let ends_at = renewed.map(|(_, lease, renewal)| renewal.from + *lease).fold(call.from + *lease, Instant::max);
-                let is_settled = self.applied.iter().any(|(settled, _, settling)| settled == token && settling.from <= other_call.to);
-                if other_call.to < ends_at && !is_settled {
-                    let early = ends_at.duration_since(other_call.to);
-                    return Some(format!("handed out under {other:?} {early:?} before the lease {token:?} ended (R2)"));
-                }
-            }
-        }
-        None
+        invariants::violations(&self.entries(), deliveries)
     }
 }
 
@@ -232,6 +108,13 @@ fn verb_of(settle: &Settle) -> Verb {
         Settle::Reschedule { attempt: Attempt::Snoozed, .. } => Verb::Snooze,
         Settle::Bury => Verb::Bury,
         Settle::Release { .. } => Verb::Release,
+    }
+}
+
+fn events_of(settle: &Settle) -> Vec<EventId> {
+    match settle {
+        Settle::Complete { events } => events.iter().map(|event| event.id).collect(),
+        Settle::Reschedule { .. } | Settle::Bury | Settle::Release { .. } => Vec::new(),
     }
 }
 
@@ -267,23 +150,23 @@ impl Store for Recorded {
         let (leases, lease_duration, from) = (request.leases.clone(), request.lease_duration, Instant::now());
         let answers = self.inner.extend_leases(request).await?;
         let call = Span { from, to: Instant::now() };
-        let renewed = leases.into_iter().zip(&answers).filter(|(_, renewal)| **renewal == Renewal::Renewed);
-        self.history.add(renewed.map(|(lease, _)| Entry::Renewed { lease, lease_duration, call }));
+        let renewed = leases.into_iter().zip(&answers);
+        self.history.add(renewed.map(|(lease, answer)| Entry::Renewed { lease, lease_duration, answer: *answer, call }));
         Ok(answers)
     }
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Result<Settled>>> {
-        let asked: Vec<_> = settlements.iter().map(|settlement| (settlement.lease, verb_of(&settlement.settle))).collect();
+        let asked: Vec<_> = settlements.iter().map(|it| (it.lease, verb_of(&it.settle), events_of(&it.settle))).collect();
         let from = Instant::now();
         let answers = self.inner.settle(settlements).await;
         let call = Span { from, to: Instant::now() };
         let doubtful = |lease: Lease| Entry::Doubtful { delivery: lease.delivery };
         match &answers {
-            Ok(answers) => self.history.add(asked.into_iter().zip(answers).filter_map(|((lease, verb), answer)| match answer {
-                Ok(answer) => Some(Entry::Settled { lease, verb, answer: *answer, call }),
+            Ok(answers) => self.history.add(asked.into_iter().zip(answers).filter_map(|((lease, verb, events), answer)| match answer {
+                Ok(answer) => Some(Entry::Settled { lease, verb, events, answer: *answer, call }),
                 Err(error) if error.outcome == Outcome::Unknown => Some(doubtful(lease)),
                 Err(_) => None,
             })),
-            Err(error) if error.outcome == Outcome::Unknown => self.history.add(asked.into_iter().map(|(lease, _)| doubtful(lease))),
+            Err(error) if error.outcome == Outcome::Unknown => self.history.add(asked.into_iter().map(|(lease, ..)| doubtful(lease))),
             Err(_) => {}
         }
         answers

@@ -5,6 +5,7 @@ pub mod faulty;
 pub mod guests;
 pub mod history;
 pub mod host;
+pub mod invariants;
 pub mod lossy;
 pub mod pgbouncer;
 pub mod private_server;

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use relaybus_host::delivery::{DeliveryId, EventId, Status, WorkerId};
-use relaybus_host::lease::{Lease, LeaseToken};
+use relaybus_host::lease::{Lease, LeaseToken, Renewal};
 use relaybus_host::store::{DeliverySummary, Settled};
 use relaybus_tests::history::{Entry, History, Span, Verb};
+use relaybus_tests::invariants;
 
 const LEASE: Duration = Duration::from_secs(10);
 
@@ -37,7 +38,22 @@ impl Story {
     }
 
     fn settled(&self, token: LeaseToken, verb: Verb, second: u64) -> Entry {
-        Entry::Settled { lease: Lease { delivery: self.id, token }, verb, answer: Settled::Applied, call: self.at(second) }
+        let lease = Lease { delivery: self.id, token };
+        Entry::Settled { lease, verb, events: Vec::new(), answer: Settled::Applied, call: self.at(second) }
+    }
+
+    fn refused(&self, token: LeaseToken, verb: Verb, second: u64) -> Entry {
+        let lease = Lease { delivery: self.id, token };
+        Entry::Settled { lease, verb, events: Vec::new(), answer: Settled::LeaseLost, call: self.at(second) }
+    }
+
+    fn published(&self, token: LeaseToken, event: EventId, answer: Settled) -> Entry {
+        let lease = Lease { delivery: self.id, token };
+        Entry::Settled { lease, verb: Verb::Complete, events: vec![event], answer, call: self.at(1) }
+    }
+
+    fn renewed(&self, token: LeaseToken, answer: Renewal, second: u64) -> Entry {
+        Entry::Renewed { lease: Lease { delivery: self.id, token }, lease_duration: LEASE, answer, call: self.at(second) }
     }
 
     fn end(&self, status: Status, attempts: u32, crashes: u32) -> DeliverySummary {
@@ -83,6 +99,16 @@ fn a_sound_history_has_no_violations() {
     let retried =
         [story.claimed(one, 0), story.settled(one, Verb::Reschedule, 1), story.claimed(two, 1), story.settled(two, Verb::Bury, 2)];
     assert_eq!(violations(retried, &[story.end(Status::Buried, 2, 0)]), "");
+    let late = [
+        story.claimed(one, 0),
+        story.claimed(two, 11),
+        story.refused(one, Verb::Complete, 12),
+        story.renewed(one, Renewal::Lost, 12),
+        story.settled(two, Verb::Complete, 13),
+        story.settled(two, Verb::Complete, 14),
+        story.renewed(two, Renewal::Lost, 14),
+    ];
+    assert_eq!(violations(late, &[story.end(Status::Completed, 2, 1)]), "");
 }
 
 #[test]
@@ -128,7 +154,7 @@ fn r2_two_live_leases_are_found() {
 #[test]
 fn r3_a_claim_before_the_end_of_a_renewed_lease_is_found() {
     let (story, one, two) = (Story::new(), LeaseToken::random(), LeaseToken::random());
-    let renewal = Entry::Renewed { lease: Lease { delivery: story.id, token: one }, lease_duration: LEASE, call: story.at(9) };
+    let renewal = story.renewed(one, Renewal::Renewed, 9);
     let both = [story.claimed(one, 0), renewal, story.claimed(two, 12), story.settled(two, Verb::Complete, 13)];
     assert_found("before the lease", both, &[story.end(Status::Completed, 2, 1)]);
 }
@@ -145,4 +171,76 @@ fn r15_a_release_that_cost_an_attempt_is_found() {
     let (story, one, two) = (Story::new(), LeaseToken::random(), LeaseToken::random());
     let released = [story.claimed(one, 0), story.settled(one, Verb::Release, 1), story.claimed(two, 2), story.settled(two, Verb::Bury, 3)];
     assert_found("2 claims, but 2 attempts and 1 given back", released, &[story.end(Status::Buried, 2, 0)]);
+}
+
+#[test]
+fn r11_a_stale_settlement_is_found_though_the_sums_hold() {
+    let (story, one, two) = (Story::new(), LeaseToken::random(), LeaseToken::random());
+    let stale = [
+        story.claimed(one, 0),
+        story.claimed(two, 11),
+        story.settled(one, Verb::Reschedule, 12),
+        story.settled(two, Verb::Complete, 13),
+        Entry::Doubtful { delivery: story.id },
+    ];
+    assert_found("Reschedule applied under", stale, &[story.end(Status::Completed, 2, 1)]);
+}
+
+#[test]
+fn r12_a_settlement_repeated_after_another_claim_is_found() {
+    let (story, one, two) = (Story::new(), LeaseToken::random(), LeaseToken::random());
+    let repeated = [
+        story.claimed(one, 0),
+        story.settled(one, Verb::Reschedule, 1),
+        story.claimed(two, 2),
+        story.settled(one, Verb::Reschedule, 3),
+        story.settled(two, Verb::Complete, 4),
+    ];
+    assert_found("Reschedule applied under", repeated, &[story.end(Status::Completed, 2, 0)]);
+}
+
+#[test]
+fn r11_a_stale_renewal_is_found() {
+    let (story, one, two) = (Story::new(), LeaseToken::random(), LeaseToken::random());
+    let after_a_claim =
+        [story.claimed(one, 0), story.claimed(two, 11), story.renewed(one, Renewal::Renewed, 12), story.settled(two, Verb::Complete, 13)];
+    assert_found("renewed under", after_a_claim, &[story.end(Status::Completed, 2, 1)]);
+    let after_its_end = [story.claimed(one, 0), story.settled(one, Verb::Complete, 1), story.renewed(one, Renewal::Renewed, 2)];
+    assert_found("renewed under", after_its_end, &[story.end(Status::Completed, 1, 0)]);
+}
+
+#[test]
+fn r11_a_lease_that_is_lost_though_nobody_took_it_is_found() {
+    let (story, one, two) = (Story::new(), LeaseToken::random(), LeaseToken::random());
+    let refused = [
+        story.claimed(one, 0),
+        story.settled(one, Verb::Reschedule, 1),
+        story.claimed(two, 2),
+        story.refused(two, Verb::Complete, 3),
+        story.settled(two, Verb::Complete, 4),
+    ];
+    assert_found("Complete refused under", refused, &[story.end(Status::Completed, 2, 0)]);
+    let not_renewed = [story.claimed(one, 0), story.renewed(one, Renewal::Lost, 11), story.settled(one, Verb::Complete, 12)];
+    assert_found("not renewed under", not_renewed, &[story.end(Status::Completed, 1, 0)]);
+}
+
+#[test]
+fn r14_an_end_that_nobody_settled_is_found() {
+    let (story, one) = (Story::new(), LeaseToken::random());
+    let completed = [story.claimed(one, 0), story.settled(one, Verb::Complete, 1)];
+    assert_found("expected to be `completed` as it was settled, got `buried`", completed, &[story.end(Status::Buried, 1, 0)]);
+}
+
+#[test]
+fn r16_events_of_runs_that_are_lost_doubled_or_of_a_run_that_did_not_complete_are_found() {
+    let (story, one, follower) = (Story::new(), LeaseToken::random(), Story::new());
+    let found = |answer, end: &[DeliverySummary]| {
+        invariants::violations_of_run_events(&[story.published(one, follower.event, answer)], end, "mailer").join("\n")
+    };
+    let end = follower.end(Status::Completed, 1, 0);
+    assert_eq!(found(Settled::Applied, std::slice::from_ref(&end)), "");
+    assert_eq!(found(Settled::LeaseLost, &[]), "");
+    assert!(found(Settled::Applied, &[]).contains("of a run that completed: not there"));
+    assert!(found(Settled::LeaseLost, std::slice::from_ref(&end)).contains("of no run that completed: there"));
+    assert!(found(Settled::Applied, &[end.clone(), end]).contains("2 deliveries of 1 events"));
 }
