@@ -6,6 +6,7 @@ pub mod history;
 pub mod host;
 pub mod invariants;
 pub mod lossy;
+pub mod proxy;
 pub mod rig;
 pub mod runs;
 pub mod sandbox;
