@@ -1,4 +1,5 @@
-//! A store that goes wrong by seed: it fails before or after it has done what it was asked, loses replies, takes its time, or hangs.
+//! A store that goes wrong by seed: it fails before or after it has done what it was asked, loses replies, takes its time, hangs, or does what
+//! it was asked long after it was given up.
 //!
 //! What it does when it does it is the real store's. Nothing here makes an answer up: a fault is an error of the kind that a real store gives.
 
@@ -16,6 +17,7 @@ use relaybus_host::store::{
     Backlog, Capabilities, Claim, Claimed, ErrorKind, ExtendLeases, Outcome, Published, Result, Settled, Settlement, Store, StoreError,
     Subscribe, Subscribed,
 };
+use tokio::task::JoinSet;
 
 /// How often what goes wrong, in calls of a hundred; and how long things take.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +27,11 @@ pub struct Rates {
     pub lose_reply: u32,
     pub delay: u32,
     pub hang: u32,
+    pub late: u32,
     /// The longest delay.
     pub delay_up_to: Duration,
+    /// The longest time that a call which was given up is still on its way: longer than a lease, so that it comes when another holds it.
+    pub late_by_up_to: Duration,
     /// After this long a store gives up a call that hangs.
     pub hang_for: Duration,
 }
@@ -39,17 +44,19 @@ impl Rates {
         lose_reply: 6,
         delay: 8,
         hang: 3,
+        late: 6,
         delay_up_to: Duration::from_millis(50),
+        late_by_up_to: Duration::from_secs(2),
         hang_for: Duration::from_millis(300),
     };
 }
 
 impl Rates {
     /// Nothing goes wrong.
-    pub const NONE: Self = Self { fail_before: 0, fail_after: 0, lose_reply: 0, delay: 0, hang: 0, ..Self::BAD_DAY };
+    pub const NONE: Self = Self { fail_before: 0, fail_after: 0, lose_reply: 0, delay: 0, hang: 0, late: 0, ..Self::BAD_DAY };
 
     /// Nearly nothing goes well.
-    pub const OUTAGE: Self = Self { fail_before: 40, fail_after: 20, lose_reply: 10, delay: 10, hang: 15, ..Self::BAD_DAY };
+    pub const OUTAGE: Self = Self { fail_before: 40, fail_after: 20, lose_reply: 10, delay: 5, hang: 10, late: 10, ..Self::BAD_DAY };
 }
 
 /// Which call goes wrong: each verb by dice of its own, so that by one seed the n-th call of a verb meets the same, whatever came between.
@@ -106,6 +113,8 @@ enum Fault {
     Hang {
         is_done: bool,
     },
+    /// No reply comes in time, and what was asked is done when nobody expects it any more.
+    Late(Duration),
 }
 
 /// See the module.
@@ -114,6 +123,8 @@ pub struct Faulty {
     odds: HashMap<Verb, Odds>,
     is_on: AtomicBool,
     n_faults: AtomicU64,
+    /// Calls that were given up and are still on their way.
+    late: tokio::sync::Mutex<JoinSet<()>>,
 }
 
 /// How calls of one verb go.
@@ -127,12 +138,14 @@ impl Faulty {
         let mut seeds = StdRng::seed_from_u64(seed);
         let mut odds = |verb| Odds { rates: rates_of(verb), dice: Mutex::new(StdRng::seed_from_u64(seeds.random())) };
         let odds = Verb::ALL.into_iter().map(|verb| (verb, odds(verb))).collect();
-        Arc::new(Self { inner, odds, is_on: AtomicBool::new(true), n_faults: AtomicU64::new(0) })
+        Arc::new(Self { inner, odds, is_on: AtomicBool::new(true), n_faults: AtomicU64::new(0), late: tokio::sync::Mutex::default() })
     }
 
-    /// From now on nothing goes wrong.
-    pub fn heal(&self) {
+    /// From now on nothing goes wrong. Returns when what was late has arrived.
+    pub async fn heal(&self) {
         self.is_on.store(false, Ordering::SeqCst);
+        let mut late = self.late.lock().await;
+        while late.join_next().await.is_some() {}
     }
 
     /// How many calls have met a fault.
@@ -149,7 +162,12 @@ impl Faulty {
         fault
     }
 
-    async fn run<T>(&self, verb: Verb, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    async fn run<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
+        &self,
+        verb: Verb,
+        call: impl FnOnce(Arc<dyn Store>) -> F,
+    ) -> Result<T> {
+        let call = call(Arc::clone(&self.inner));
         let error = |kind, outcome, message| Err(StoreError::new(verb.name(), kind, message).with_outcome(outcome));
         match self.throw(verb) {
             Fault::None => call.await,
@@ -173,13 +191,22 @@ impl Faulty {
                 crate::pause_for(self.odds[&verb].rates.hang_for).await;
                 error(ErrorKind::Timeout, Outcome::Unknown, "injected: no answer in time")
             }
+            Fault::Late(by) => {
+                let late = async move {
+                    crate::pause_for(by).await;
+                    let _ = call.await;
+                };
+                self.late.lock().await.spawn(late);
+                crate::pause_for(self.odds[&verb].rates.hang_for).await;
+                error(ErrorKind::Timeout, Outcome::Unknown, "injected: given up, and still on its way")
+            }
         }
     }
 }
 
 impl Odds {
     fn throw(&self) -> Fault {
-        let Rates { fail_before, fail_after, lose_reply, delay, hang, delay_up_to, .. } = self.rates;
+        let Rates { fail_before, fail_after, lose_reply, delay, hang, late, delay_up_to, late_by_up_to, .. } = self.rates;
         let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
         let faults = [
             (fail_before, Fault::Before),
@@ -187,6 +214,7 @@ impl Odds {
             (lose_reply, Fault::ReplyLost),
             (delay, Fault::Delay(delay_up_to.mul_f64(dice.random()))),
             (hang, Fault::Hang { is_done: dice.random() }),
+            (late, Fault::Late(late_by_up_to.mul_f64(dice.random()))),
         ];
         let mut thrown = dice.random_range(0..100);
         for (rate, fault) in faults {
@@ -205,22 +233,22 @@ impl Store for Faulty {
         self.inner.capabilities()
     }
     async fn subscribe(&self, request: Subscribe) -> Result<Subscribed> {
-        self.run(Verb::Subscribe, self.inner.subscribe(request)).await
+        self.run(Verb::Subscribe, |inner| async move { inner.subscribe(request).await }).await
     }
     async fn publish(&self, events: Vec<NewEvent>) -> Result<Vec<Result<Published>>> {
-        self.run(Verb::Publish, self.inner.publish(events)).await
+        self.run(Verb::Publish, |inner| async move { inner.publish(events).await }).await
     }
     async fn claim(&self, request: Claim) -> Result<Claimed> {
-        self.run(Verb::Claim, self.inner.claim(request)).await
+        self.run(Verb::Claim, |inner| async move { inner.claim(request).await }).await
     }
     async fn recover_claim(&self, token: LeaseToken) -> Result<Claimed> {
-        self.run(Verb::RecoverClaim, self.inner.recover_claim(token)).await
+        self.run(Verb::RecoverClaim, |inner| async move { inner.recover_claim(token).await }).await
     }
     async fn extend_leases(&self, request: ExtendLeases) -> Result<Vec<Renewal>> {
-        self.run(Verb::ExtendLeases, self.inner.extend_leases(request)).await
+        self.run(Verb::ExtendLeases, |inner| async move { inner.extend_leases(request).await }).await
     }
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Result<Settled>>> {
-        self.run(Verb::Settle, self.inner.settle(settlements)).await
+        self.run(Verb::Settle, |inner| async move { inner.settle(settlements).await }).await
     }
     /// A wake-up is a hint, and may be lost without a word.
     async fn wait_for_work(&self, timeout: Duration) {
@@ -231,9 +259,11 @@ impl Store for Faulty {
         }
     }
     async fn backlog(&self, handlers: &[HandlerId]) -> Result<Backlog> {
-        self.run(Verb::Backlog, self.inner.backlog(handlers)).await
+        let handlers = handlers.to_vec();
+        self.run(Verb::Backlog, |inner| async move { inner.backlog(&handlers).await }).await
     }
     async fn close(&self) {
+        self.heal().await;
         self.inner.close().await;
     }
 }

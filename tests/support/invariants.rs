@@ -28,7 +28,7 @@ pub fn violations(entries: &[Entry], deliveries: &[DeliverySummary]) -> Vec<Stri
     }
     for delivery in deliveries {
         let mut life = lives.remove(&delivery.id).unwrap_or_default();
-        life.is_doubtful |= has_doubtful_claims;
+        life.has_unseen_claims = has_doubtful_claims;
         let found = life.violations(delivery);
         violations.extend(found.into_iter().map(|violation| format!("{} of `{}`: {violation}", delivery.id, delivery.handler)));
     }
@@ -86,8 +86,10 @@ struct Life {
     /// Answers that a lease is lost; to a settle with its verb, to a renewal without.
     lost: Vec<(LeaseToken, Option<Verb>, Span)>,
     n_buried_at_claim: usize,
-    /// Something has happened that is not recorded.
+    /// It may have been settled or renewed in a call that the store does not know the end of.
     is_doubtful: bool,
+    /// It may have been claimed in such a call.
+    has_unseen_claims: bool,
 }
 
 impl Life {
@@ -111,8 +113,10 @@ impl Life {
         violations.extend(self.of_settling());
         violations.extend(self.stale_settlement());
         violations.extend(self.stale_renewal());
-        violations.extend(self.overlapping_leases());
         if !self.is_doubtful {
+            violations.extend(self.overlapping_leases());
+        }
+        if !self.is_doubtful && !self.has_unseen_claims {
             violations.extend(self.of_end(end));
             violations.extend(self.of_sums(end));
             violations.extend(self.causeless_loss(end));

@@ -9,6 +9,7 @@ pub mod invariants;
 pub mod lossy;
 pub mod pgbouncer;
 pub mod private_server;
+pub mod proxy;
 pub mod rig;
 pub mod runs;
 pub mod sandbox;

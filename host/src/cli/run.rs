@@ -64,6 +64,8 @@ pub(super) async fn run(arguments: Arguments, context: &mut Context) -> CommandR
     let stop = tokio::select! {
         () = dispatcher.until_idle(Waiting::default().into_callback()), if arguments.until_idle => Stop::Idle,
         signal = signals.next() => Stop::Signal(signal),
+        // Better no host than one that does nothing.
+        () = dispatcher.has_panicked() => Stop::Panic,
         () = retention::keep(operators.as_ref(), context.config.retention) => unreachable!("it goes on for ever"),
     };
     if let Stop::Signal(signal) = stop {
@@ -82,6 +84,7 @@ pub(super) async fn run(arguments: Arguments, context: &mut Context) -> CommandR
 /// Why a host stops.
 enum Stop {
     Idle,
+    Panic,
     Signal(i32),
 }
 

@@ -105,13 +105,18 @@ impl Held {
         self.by_id.insert(lease.delivery, Holding { lease, handler, tries, deadline, stage });
     }
 
-    /// The oldest prefetched delivery of `handler`, marked as running under `abort`.
-    pub(super) fn start_next(&mut self, handler: usize) -> Option<(Lease, Box<ClaimedDelivery>, Abort)> {
+    /// The oldest prefetched delivery of `handler`, marked as running under `abort`. Those whose lease ran out while they waited are somebody
+    /// else's by now, or due again: they are forgotten, and told to `on_expired`.
+    pub(super) fn start_next(
+        &mut self,
+        handler: usize,
+        mut on_expired: impl FnMut(DeliveryId),
+    ) -> Option<(Lease, Box<ClaimedDelivery>, Abort)> {
         while let Some(id) = self.queues[handler].pop_front() {
             let Some(holding) = self.by_id.get_mut(&id) else { continue };
             if holding.deadline.has_passed() {
-                // Its lease ran out while it waited: it is somebody else's by now, or due again.
                 self.remove(id);
+                on_expired(id);
                 continue;
             }
             let abort = Abort::new(holding.deadline);

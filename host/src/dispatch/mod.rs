@@ -152,6 +152,12 @@ impl Dispatcher {
         }
     }
 
+    /// Returns if the loop has ended though nobody has asked it to: then it has panicked, and [`stop`](Self::stop) passes the panic on.
+    pub async fn has_panicked(&self) {
+        let mut n_held = self.n_held.clone();
+        while n_held.changed().await.is_ok() {}
+    }
+
     /// Stops in order, within `timeout` (R21): claims nothing more, releases what has not started, lets runs go on for four fifths of it,
     /// aborts and releases the rest. What is still in flight at the end is abandoned with its lease, and named in the report.
     pub async fn stop(self, timeout: Duration) -> StopReport {

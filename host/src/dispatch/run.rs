@@ -33,7 +33,12 @@ impl Worker {
     }
 
     fn start_run_of(&mut self, handler: usize) -> bool {
-        let Some((lease, delivery, abort)) = self.held.start_next(handler) else { return false };
+        let lease_lost = &self.counts.lease_lost;
+        let on_expired = |id| {
+            tracing::warn!(delivery = %id, "lease lost before the run began");
+            super::counts::count(lease_lost, 1);
+        };
+        let Some((lease, delivery, abort)) = self.held.start_next(handler, on_expired) else { return false };
         let served = &self.handlers[handler];
         let component = served.component.clone();
         let run = served.run(*delivery, self.options.max_payload_bytes, abort);

@@ -44,7 +44,7 @@ async fn what_fails_before_is_not_done_and_what_fails_after_is() {
         let error = faulty.publish(vec![event.clone()]).await.unwrap_err();
         assert_eq!((error.kind, error.outcome), (kind, outcome));
         assert_eq!((rig.deliveries().await.len() - before, faulty.n_faults()), (n_stored, 1));
-        faulty.heal();
+        faulty.heal().await;
         faulty.publish(vec![event]).await.unwrap();
         assert_eq!(rig.deliveries().await.len() - before, 1, "published by the repetition at the latest");
     }
@@ -60,5 +60,18 @@ async fn a_call_that_hangs_is_given_up_in_its_time() {
     let error = faulty.backlog(&[]).await.unwrap_err();
     assert_eq!((error.kind, error.outcome), (ErrorKind::Timeout, Outcome::Unknown));
     assert!(began.elapsed() >= hanging.hang_for);
+    rig.remove().await;
+}
+
+#[tokio::test]
+async fn a_late_call_is_given_up_first_and_done_afterwards() {
+    let rig = Rig::new().await;
+    rig.publish_for("noop", "noop.first", serde_json::json!(1)).await;
+    let late = Rates { late: 100, hang_for: Duration::ZERO, ..Rates::NONE };
+    let faulty = Faulty::over(Arc::clone(&rig.opened.store), |_| late, 1);
+    let error = faulty.publish(vec![NewEvent::new("noop.a".parse().unwrap(), "1")]).await.unwrap_err();
+    assert_eq!((error.kind, error.outcome), (ErrorKind::Timeout, Outcome::Unknown));
+    faulty.heal().await;
+    assert_eq!(rig.deliveries().await.len(), 2);
     rig.remove().await;
 }

@@ -16,7 +16,7 @@ use relaybus_tests::runs::Runs;
 use relaybus_tests::stores::is_skipped;
 
 /// Names the seed of a run to repeat.
-const SEED_VARIABLE: &str = "RELAYBUS_TEST_SEED";
+pub(crate) const SEED_VARIABLE: &str = "RELAYBUS_TEST_SEED";
 /// How long everything goes on going wrong, and how many events of each kind there are.
 const BAD_TIME: Duration = Duration::from_secs(3);
 const N_EACH: usize = 12;
@@ -27,7 +27,7 @@ const FOLLOWER: &str = "follower";
 const LEASE: Duration = Duration::from_secs(1);
 
 /// One listener for all tests of this process: its workers have names of their own.
-static RUNS: LazyLock<Runs> = LazyLock::new(Runs::listen);
+pub(crate) static RUNS: LazyLock<Runs> = LazyLock::new(Runs::listen);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r1_to_r16_hold_while_the_store_goes_wrong_on_sqlite() {
@@ -48,13 +48,17 @@ async fn all_seeds(backend: Backend) {
     if is_skipped(backend) {
         return;
     }
-    let seeds = match std::env::var(SEED_VARIABLE) {
-        Ok(seed) => vec![seed.parse().expect("a seed is a number")],
-        Err(_) => (0..relaybus_tests::size::pick(2, 20)).map(|n| rand::random_range(0..500_000) * 2 + n % 2).collect::<Vec<u64>>(),
-    };
-    for seed in seeds {
+    for seed in seeds(relaybus_tests::size::pick(2, 20)) {
         println!("{backend:?} with {SEED_VARIABLE}={seed}");
         one_seed(backend, seed).await;
+    }
+}
+
+/// As many seeds, even and odd ones in turn; or the one that is asked for.
+pub(crate) fn seeds(n: u64) -> Vec<u64> {
+    match std::env::var(SEED_VARIABLE) {
+        Ok(seed) => vec![seed.parse().expect("a seed is a number")],
+        Err(_) => (0..n).map(|n| rand::random_range(0..500_000) * 2 + n % 2).collect(),
     }
 }
 
@@ -70,10 +74,15 @@ async fn one_seed(backend: Backend, seed: u64) {
     }
     publish(workers[0].0.as_ref()).await;
 
+    wait(BAD_TIME / 3, || async { all_ended(&rig.deliveries().await) }).await;
+    // One of them stops in the middle, sooner than its runs end, and another begins.
+    let (faulty, dispatcher) = workers.pop().unwrap();
+    dispatcher.stop(LEASE / 2).await;
+    workers.push((Arc::clone(&faulty), start(faulty).await));
     wait(BAD_TIME, || async { all_ended(&rig.deliveries().await) }).await;
     for (faulty, _) in &workers {
         assert!(faulty.n_faults() > 0, "nothing has gone wrong");
-        faulty.heal();
+        faulty.heal().await;
     }
     let has_ended = wait(PATIENCE * 3, || async { all_ended(&rig.deliveries().await) }).await;
     for (faulty, dispatcher) in workers {
@@ -144,12 +153,12 @@ async fn publish(store: &dyn Store) {
     }
 }
 
-fn all_ended(deliveries: &[DeliverySummary]) -> bool {
+pub(crate) fn all_ended(deliveries: &[DeliverySummary]) -> bool {
     deliveries.iter().all(|delivery| matches!(delivery.status, Status::Completed | Status::Buried))
 }
 
 /// Whether it came to be within `time`.
-async fn wait<F: Future<Output = bool>>(time: Duration, is_so: impl Fn() -> F) -> bool {
+pub(crate) async fn wait<F: Future<Output = bool>>(time: Duration, is_so: impl Fn() -> F) -> bool {
     let deadline = Instant::now() + time;
     while Instant::now() < deadline {
         if is_so().await {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use relaybus_host::delivery::{DeliveryId, EventId};
 use relaybus_host::store::{List, RemoveHandler, Retention, Unfinished};
 use relaybus_host::topic::{Topic, TopicPattern};
@@ -74,7 +75,11 @@ async fn p3_a_delay_counts_from_the_call_and_not_from_the_beginning_of_the_trans
         subscribe(&store, "mailer").await;
         let mut application = raw(&url).await;
         let mut transaction = application.begin().await.unwrap();
-        run(&mut transaction, "select now(), pg_sleep(0.3)").await;
+        let began: DateTime<Utc> = sqlx::query_scalar("select now()").fetch_one(&mut *transaction).await.unwrap();
+        let is_older = "select clock_timestamp() > $1 + interval '0.3 s'";
+        while !sqlx::query_scalar::<_, bool>(is_older).bind(began).fetch_one(&mut *transaction).await.unwrap() {
+            relaybus_tests::pause().await;
+        }
         publish(&mut transaction, "order.created", &json!({}), &json!({ "delay": "1h" })).await.unwrap();
         let waits_long_enough: bool = sqlx::query_scalar(
             "select due_at >= now() + interval '1 hour' + interval '0.3 s' and due_at <= clock_timestamp() + interval '1 hour' from relaybus.deliveries",
