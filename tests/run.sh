@@ -64,6 +64,15 @@ if ! { is_skipped postgres && is_skipped mongodb; } && ! ls /usr/lib/*/faketime/
 # Where the tests look for it.
 if needs_mongod && [ ! -x "$CARGO_TARGET_DIR/tools/mongod" ]; then install_mongod "$CARGO_TARGET_DIR/tools/mongod"; fi
 
+if ! command -v cargo-deny >/dev/null && [ ! -x "$CARGO_TARGET_DIR/tools/bin/cargo-deny" ]; then
+    cargo install --quiet --locked cargo-deny --version 0.20.2 --root "$CARGO_TARGET_DIR/tools"
+fi
+export PATH="$PATH:$CARGO_TARGET_DIR/tools/bin"
+
+step "dependencies"
+# Without the database of advisories, which is not reachable everywhere.
+cargo deny check bans licenses sources
+
 step "format and lints"
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- --deny warnings

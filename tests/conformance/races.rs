@@ -6,14 +6,17 @@ use futures::future::join_all;
 use relaybus_host::delivery::{DeliveryId, HandlerId, Status};
 use relaybus_host::lease::{Lease, Renewal};
 use relaybus_host::store::{List, Settled};
+use relaybus_tests::size;
 
 use crate::harness::{LONG, Process, SHORT, Test, case};
 use crate::words::{ClaimWords, claim, complete, event, handler, ids, release};
 
 const N_CLAIMERS: usize = 8;
 
-/// Enough for every claimer to meet every other one many times; an unoptimised build takes its time over each row.
-const N_DELIVERIES: usize = if cfg!(debug_assertions) { 2_000 } else { 10_000 };
+/// Enough for every claimer to meet every other one many times.
+fn n_deliveries() -> usize {
+    size::pick(2_000, 10_000)
+}
 
 async fn processes(t: &Test, n: usize) -> Vec<Process> {
     join_all((0..n).map(|_| t.reopen())).await
@@ -41,7 +44,8 @@ async fn drain(process: Process, mailer: HandlerId, batch: u32) -> Vec<DeliveryI
 }
 
 case!(c1_r1_claimers_of_several_processes_are_each_handed_others, |t| async move {
-    let mailer = publish_backlog(&t, N_DELIVERIES).await;
+    let n = n_deliveries();
+    let mailer = publish_backlog(&t, n).await;
     let claimers = processes(&t, N_CLAIMERS).await;
 
     let drained = claimers.into_iter().enumerate().map(|(n, process)| tokio::spawn(drain(process, mailer, [1, 7, 50, 100][n % 4])));
@@ -50,8 +54,8 @@ case!(c1_r1_claimers_of_several_processes_are_each_handed_others, |t| async move
     // A claimer stops at its first empty answer, while rows it skipped may be locked by a claim that then leaves them: look again.
     let rest = drain(t.reopen().await, mailer, 1000).await;
     let distinct: BTreeSet<_> = taken.iter().chain(&rest).collect();
-    assert_eq!((distinct.len(), taken.len() + rest.len()), (N_DELIVERIES, N_DELIVERIES), "distinct ids against ids handed out");
-    assert!(rest.len() < N_DELIVERIES / 10, "expected the claimers to take nearly everything, {} were left", rest.len());
+    assert_eq!((distinct.len(), taken.len() + rest.len()), (n, n), "distinct ids against ids handed out");
+    assert!(rest.len() < n / 10, "expected the claimers to take nearly everything, {} were left", rest.len());
 });
 
 case!(c1_r1_claimers_race_publishers_and_nothing_is_lost, |t| async move {
