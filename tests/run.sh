@@ -2,7 +2,7 @@
 # Sets up what is missing and runs every test. Needs rustup, and root (or sudo) only where something must be installed.
 #
 #   tests/run.sh            the ordinary size: every rule on every store, scaled down
-#   tests/run.sh --full     the same code and checks with the figures that the design names (RELAYBUS_TEST_FULL=1)
+#   tests/run.sh --full     the same code and checks with larger figures, for hours (RELAYBUS_TEST_FULL=1)
 #
 #   CARGO_TARGET_DIR        a target folder to share between checkouts
 #   RELAYBUS_TEST_POSTGRES  a PostgreSQL of your own (postgres://...), instead of one that the tests start

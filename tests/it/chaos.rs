@@ -2,7 +2,7 @@
 //!
 //! A case registers itself with [`case!`](harness::case) and runs on every backend that it is about: cases times backends, as in the conformance
 //! suite. What has happened is not asked of the hosts: the database itself keeps a record of every change ([`audit`]), and a checker
-//! ([`history`]) goes over it. `RELAYBUS_TEST_FULL=1` runs the figures that the design names; `RELAYBUS_TEST_SKIP` skips backends by name.
+//! ([`history`]) goes over it. `RELAYBUS_TEST_FULL=1` runs larger figures; `RELAYBUS_TEST_SKIP` skips backends by name.
 #![allow(clippy::unwrap_used, reason = "a test fails where it expects too much")]
 
 #[path = "chaos/harness.rs"]

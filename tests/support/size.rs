@@ -1,4 +1,4 @@
-//! The two sizes of a test: scaled down in the ordinary run, with the figures that the design names in the full one. The code and the checks are
+//! The two sizes of a test: scaled down in the ordinary run, large in the full one. The code and the checks are
 //! the same.
 
 /// Asks for the full size, if it is `1`: `tests/run.sh --full` sets it.
