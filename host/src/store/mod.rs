@@ -276,6 +276,15 @@ impl Settle {
             Self::Release { .. } => "release",
         }
     }
+
+    /// Whether a worker may find something to do after it, now or at a time that it does not know of.
+    pub(super) const fn makes_work(&self) -> bool {
+        match self {
+            Self::Complete { events } => !events.is_empty(),
+            Self::Reschedule { .. } | Self::Release { .. } => true,
+            Self::Bury => false,
+        }
+    }
 }
 
 /// Whether a rescheduled delivery's attempt counts.

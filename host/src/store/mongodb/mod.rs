@@ -31,8 +31,8 @@ use self::clock::ServerClock;
 use self::connect::Connections;
 use self::wake::Wake;
 use super::{
-    Backend, Backlog, Capabilities, Claim, Claimed, ClockOwner, ExtendLeases, Published, Result, Settle, Settled, Settlement, Store,
-    StoreOptions, Subscribe, Subscribed, WakeUps,
+    Backend, Backlog, Capabilities, Claim, Claimed, ClockOwner, ExtendLeases, Published, Result, Settled, Settlement, Store, StoreOptions,
+    Subscribe, Subscribed, WakeUps,
 };
 use crate::delivery::{HandlerId, NewEvent};
 use crate::lease::{LeaseToken, Renewal};
@@ -105,14 +105,7 @@ impl Store for MongoStore {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Result<Settled>>> {
-        let makes_work: Vec<bool> = settlements
-            .iter()
-            .map(|settlement| match &settlement.settle {
-                Settle::Complete { events } => !events.is_empty(),
-                Settle::Reschedule { .. } | Settle::Release { .. } => true,
-                Settle::Bury => false,
-            })
-            .collect();
+        let makes_work: Vec<bool> = settlements.iter().map(|settlement| settlement.settle.makes_work()).collect();
         let answers = self.calls.run("settle", |call| settle::settle(call, settlements)).await?;
         if answers.iter().zip(makes_work).any(|(answer, makes_work)| makes_work && matches!(answer, Ok(Settled::Applied))) {
             self.wake.arrived();

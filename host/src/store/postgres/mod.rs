@@ -26,8 +26,8 @@ use sqlx::postgres::PgConnection;
 use self::calls::Calls;
 use self::wake::Wake;
 use super::{
-    Backend, Backlog, Capabilities, Claim, Claimed, ClockOwner, ExtendLeases, Published, Result, Settle, Settled, Settlement, Store,
-    StoreOptions, Subscribe, Subscribed,
+    Backend, Backlog, Capabilities, Claim, Claimed, ClockOwner, ExtendLeases, Published, Result, Settled, Settlement, Store, StoreOptions,
+    Subscribe, Subscribed,
 };
 use crate::delivery::{HandlerId, NewEvent};
 use crate::lease::{LeaseToken, Renewal};
@@ -93,14 +93,7 @@ impl Store for PostgresStore {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Result<Settled>>> {
-        let makes_work: Vec<bool> = settlements
-            .iter()
-            .map(|settlement| match &settlement.settle {
-                Settle::Complete { events } => !events.is_empty(),
-                Settle::Reschedule { .. } | Settle::Release { .. } => true,
-                Settle::Bury => false,
-            })
-            .collect();
+        let makes_work: Vec<bool> = settlements.iter().map(|settlement| settlement.settle.makes_work()).collect();
         let answers = self.calls.run("settle", move |connection| settle::settle(connection, settlements).boxed()).await?;
         if answers.iter().zip(makes_work).any(|(answer, makes_work)| makes_work && matches!(answer, Ok(Settled::Applied))) {
             self.wake.arrived();

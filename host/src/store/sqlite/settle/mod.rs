@@ -18,7 +18,7 @@ use super::publish;
 use super::transaction::Transaction;
 use super::trouble;
 use super::writer::Write;
-use crate::store::{ErrorKind, Result, Settle, Settled, Settlement, StoreError};
+use crate::store::{ErrorKind, Result, Settled, Settlement, StoreError};
 
 /// Runs to be settled.
 pub(super) struct SettleRuns(pub(super) Vec<Settlement>);
@@ -45,11 +45,7 @@ impl Write for SettleRuns {
 
     fn makes_work(&self, answer: &Self::Answer) -> bool {
         let is_applied = |answer: &Result<Settled>| matches!(answer, Ok(Settled::Applied));
-        self.0.iter().zip(answer).filter(|(_, answer)| is_applied(answer)).any(|(settlement, _)| match &settlement.settle {
-            Settle::Complete { events } => !events.is_empty(),
-            Settle::Reschedule { .. } | Settle::Release { .. } => true,
-            Settle::Bury => false,
-        })
+        self.0.iter().zip(answer).filter(|(_, answer)| is_applied(answer)).any(|(settlement, _)| settlement.settle.makes_work())
     }
 }
 
