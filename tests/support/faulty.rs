@@ -55,8 +55,8 @@ impl Rates {
     /// Nothing goes wrong.
     pub const NONE: Self = Self { fail_before: 0, fail_after: 0, lose_reply: 0, delay: 0, hang: 0, late: 0, ..Self::BAD_DAY };
 
-    /// Nearly nothing goes well.
-    pub const OUTAGE: Self = Self { fail_before: 40, fail_after: 20, lose_reply: 10, delay: 5, hang: 10, late: 10, ..Self::BAD_DAY };
+    /// Most calls come long after they were given up.
+    pub const BELATED: Self = Self { fail_before: 20, late: 50, ..Self::NONE };
 }
 
 /// Which call goes wrong: each verb by dice of its own, so that by one seed the n-th call of a verb meets the same, whatever came between.
