@@ -7,3 +7,5 @@ mod flow;
 mod checker;
 #[path = "faults/chance.rs"]
 mod chance;
+#[path = "faults/network.rs"]
+mod network;

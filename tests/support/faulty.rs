@@ -30,7 +30,8 @@ pub struct Rates {
     pub late: u32,
     /// The longest delay.
     pub delay_up_to: Duration,
-    /// The longest time that a call which was given up is still on its way: longer than a lease, so that it comes when another holds it.
+    /// The longest time that a call which was given up is still on its way, and twice the shortest. Longer than a lease, it comes when
+    /// another worker holds that.
     pub late_by_up_to: Duration,
     /// After this long a store gives up a call that hangs.
     pub hang_for: Duration,
@@ -56,7 +57,7 @@ impl Rates {
     pub const NONE: Self = Self { fail_before: 0, fail_after: 0, lose_reply: 0, delay: 0, hang: 0, late: 0, ..Self::BAD_DAY };
 
     /// Most calls come long after they were given up.
-    pub const BELATED: Self = Self { fail_before: 20, late: 50, ..Self::NONE };
+    pub const BELATED: Self = Self { fail_before: 10, late: 80, late_by_up_to: Duration::from_secs(3), ..Self::NONE };
 }
 
 /// Which call goes wrong: each verb by dice of its own, so that by one seed the n-th call of a verb meets the same, whatever came between.
@@ -214,7 +215,7 @@ impl Odds {
             (lose_reply, Fault::ReplyLost),
             (delay, Fault::Delay(delay_up_to.mul_f64(dice.random()))),
             (hang, Fault::Hang { is_done: dice.random() }),
-            (late, Fault::Late(late_by_up_to.mul_f64(dice.random()))),
+            (late, Fault::Late(late_by_up_to.mul_f64(0.5 + dice.random::<f64>() / 2.0))),
         ];
         let mut thrown = dice.random_range(0..100);
         for (rate, fault) in faults {

@@ -141,7 +141,7 @@ impl Life {
     fn of_settling(&self) -> Option<String> {
         let verbs = self.verbs_of_tokens();
         let is_handed_out = |token: &uuid::Uuid| self.claims.iter().any(|(claimed, ..)| claimed.0 == *token);
-        if !self.is_doubtful
+        if !self.has_unseen_claims
             && let Some(token) = verbs.keys().find(|token| !is_handed_out(token))
         {
             return Some(format!("settled under the token {token}, which no claim has handed out (R11)"));

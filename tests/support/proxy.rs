@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -66,6 +67,13 @@ impl Proxy {
     /// From now on the network is like this, for connections that are there and for new ones.
     pub fn set(&self, network: Network) {
         self.orders.send_modify(|orders| orders.network = network);
+    }
+
+    /// The network is like this for a while, and then it flows.
+    pub async fn set_for(&self, network: Network, time: Duration) {
+        self.set(network);
+        crate::pause_for(time).await;
+        self.set(Network::Flows);
     }
 
     /// Ends every connection there is.

@@ -140,14 +140,14 @@ async fn publish(store: &dyn Store) {
     let payload_of = |topic: &str| match topic {
         "flaky.a" => r#"{"n": 3}"#,
         "publish-two.a" => r#""ok""#,
-        "slow-ok.a" => r#"{"ms": 1500}"#,
+        "slow-ok.a" => r#"{"ms": 2500}"#,
         _ => "1",
     };
     let topics = ["noop.a", "flaky.a", "fail-bury.a", "fail-retry.a", "panic.a", "publish-two.a", "slow-ok.a", "spin.a"];
     for topic in topics {
         let n = match topic {
             "spin.a" => N_EACH / 6,
-            "slow-ok.a" => N_EACH / 2,
+            "slow-ok.a" => N_EACH / 3,
             _ => N_EACH,
         };
         let events: Vec<NewEvent> = (0..n).map(|_| NewEvent::new(topic.parse().unwrap(), payload_of(topic))).collect();

@@ -16,6 +16,7 @@ use mongodb::options::{AggregateOptions, FindOptions};
 use mongodb::{Collection, Database};
 use tokio::time::Instant;
 
+use super::connect::Reach;
 use super::documents::MIGRATIONS;
 use crate::store::{ErrorKind, Outcome, Result, StoreError};
 
@@ -82,19 +83,20 @@ impl Trouble {
 /// Calls on one database. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Calls {
-    database: Database,
+    reach: Arc<Reach>,
     call_timeout: Duration,
     /// For messages: database and server, without the password.
     server: String,
 }
 
 impl Calls {
-    pub(super) fn new(database: Database, call_timeout: Duration, server: String) -> Self {
-        Self { database, call_timeout, server }
+    pub(super) fn new(reach: Arc<Reach>, call_timeout: Duration, server: String) -> Self {
+        Self { reach, call_timeout, server }
     }
 
-    pub(super) fn database(&self) -> &Database {
-        &self.database
+    /// By the client of the moment: not to be kept for longer than a call.
+    pub(super) fn database(&self) -> Database {
+        self.reach.database()
     }
 
     pub(super) fn call_timeout(&self) -> Duration {
@@ -110,12 +112,17 @@ impl Calls {
     {
         let deadline = Instant::now() + self.call_timeout;
         let has_written = Arc::new(AtomicBool::new(false));
-        let call = Call { database: self.database.clone(), deadline, has_written: Arc::clone(&has_written) };
+        let call = Call { database: self.reach.database(), deadline, has_written: Arc::clone(&has_written) };
         let work = tokio::spawn(tokio::time::timeout_at(deadline, work(call)));
         let answer = match work.await {
             Ok(answer) => answer.unwrap_or(Err(Trouble::TooLate)),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
+        match &answer {
+            Err(Trouble::TooLate) => self.reach.not_answered(),
+            // A lost connection is noticed by the driver itself.
+            Ok(_) | Err(_) => self.reach.answered(),
+        }
         answer.map_err(|trouble| {
             let outcome = if has_written.load(Ordering::Relaxed) { Outcome::Unknown } else { Outcome::NotApplied };
             self.explain(operation, trouble).with_outcome(outcome)

@@ -2,6 +2,8 @@
 //!
 //! Nothing here reads or writes our collections.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bson::{Document, doc};
@@ -16,13 +18,55 @@ use crate::store::{ErrorKind, Result, StoreError, StoreOptions};
 const DEFAULT_DATABASE: &str = "relaybus";
 /// The wire protocol of MongoDB 6.0.
 const OLDEST_WIRE_VERSION: i32 = 17;
+/// More than a server that is merely slow leaves unanswered: it ends commands by their own time limit, and says so.
+const MAX_UNANSWERED: u32 = 3;
 
 /// The databases that calls go to, and what to call the server in messages.
 pub(super) struct Connections {
-    pub(super) calls: Database,
+    pub(super) calls: Arc<Reach>,
     /// On connections of its own: renewals and wake-ups, which busy calls must not starve (R3).
-    pub(super) apart: Database,
+    pub(super) apart: Arc<Reach>,
     pub(super) server: String,
+}
+
+/// A database, by whatever client leads to it.
+///
+/// The driver gives a new connection no time limit for its first exchange with the server, and makes two at a time. Where connections are
+/// accepted and then not served, such as by a proxy that has lost its server, these two would keep a client from making any other, for good.
+pub(super) struct Reach {
+    settings: ClientOptions,
+    name: String,
+    current: RwLock<Database>,
+    /// Calls in a row to which the server has not said a word.
+    n_unanswered: AtomicU32,
+}
+
+impl Reach {
+    fn open(settings: ClientOptions, name: String) -> mongodb::error::Result<Self> {
+        let current = RwLock::new(Client::with_options(settings.clone())?.database(&name));
+        Ok(Self { settings, name, current, n_unanswered: AtomicU32::new(0) })
+    }
+
+    pub(super) fn database(&self) -> Database {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The server has said something.
+    pub(super) fn answered(&self) {
+        self.n_unanswered.store(0, Ordering::Relaxed);
+    }
+
+    /// A call was given up. After a few in a row, the next ones go by a new client; what still uses the old one keeps it.
+    pub(super) fn not_answered(&self) {
+        if self.n_unanswered.fetch_add(1, Ordering::Relaxed) + 1 < MAX_UNANSWERED {
+            return;
+        }
+        self.n_unanswered.store(0, Ordering::Relaxed);
+        match Client::with_options(self.settings.clone()) {
+            Ok(client) => *self.current.write().unwrap_or_else(PoisonError::into_inner) = client.database(&self.name),
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "no new client for a server that does not answer"),
+        }
+    }
 }
 
 /// # Errors
@@ -44,7 +88,7 @@ pub(super) async fn connect(url: &str, options: &StoreOptions) -> Result<Connect
     let open = |max_connections: u32| {
         let mut settings = settings.clone();
         settings.max_pool_size = Some(max_connections);
-        Client::with_options(settings).map(|client| client.database(&name))
+        Reach::open(settings, name.clone()).map(Arc::new)
     };
     let misconfigured = |error| StoreError::new("open", ErrorKind::Misconfigured, format!("{server} cannot be used")).with_source(error);
     let calls = open(options.max_connections.max(1)).map_err(misconfigured)?;

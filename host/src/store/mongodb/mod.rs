@@ -57,7 +57,7 @@ impl MongoStore {
     pub(super) async fn open(url: &str, options: &StoreOptions) -> Result<Self> {
         let Connections { calls, apart, server } = connect::connect(url, options).await?;
         let calls = Calls::new(calls, options.call_timeout, server.clone());
-        let renewals = Calls::new(apart.clone(), options.call_timeout, server);
+        let renewals = Calls::new(apart, options.call_timeout, server);
         let hello = calls.run("open", |call| async move { connect::hello(call.database(), call.time_left()).await }).await?;
         calls.run("open", |call| migrate::migrate(call, hello.is_replica_set)).await?;
         let clock = Arc::new(ServerClock::new(hello));

@@ -126,7 +126,7 @@ impl Chores {
                     look_at = Instant::now() + LOOK.mul_f64(0.5 + rand::random::<f64>() / 2.0);
                 }
                 () = sleep_until(ask_time_at) => {
-                    let answer = hello(self.calls.database(), self.calls.call_timeout()).await;
+                    let answer = hello(&self.calls.database(), self.calls.call_timeout()).await;
                     self.note("ask_time", answer.map(|hello| self.clock.set(hello)));
                     ask_time_at = Instant::now() + ASK_TIME;
                 }
@@ -158,7 +158,8 @@ impl Chores {
         let word = doc! { "ns.coll": WAKE, "fullDocument.by": { "$ne": id(self.host) } };
         let event = doc! { "ns.coll": EVENTS, "operationType": "insert", "fullDocument.publishedAt": { "$exists": false } };
         let pipeline = [doc! { "$match": { "$or": [word, event] } }, doc! { "$project": { "ns": 1, "operationType": 1 } }];
-        let opening = self.calls.database().watch().pipeline(pipeline).max_await_time(Duration::from_secs(1));
+        let database = self.calls.database();
+        let opening = database.watch().pipeline(pipeline).max_await_time(Duration::from_secs(1));
         let opened = tokio::time::timeout(self.calls.call_timeout(), opening).await.map_err(|_| Trouble::TooLate)??;
         Ok(opened.with_type())
     }

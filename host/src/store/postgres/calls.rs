@@ -135,8 +135,9 @@ impl Calls {
         }
     }
 
+    /// Says goodbye to the server, for as long as a call may take: a connection whose other end is gone would be waited for until TCP gives up.
     pub(super) async fn close(&self) {
-        self.pool.close().await;
+        let _ = tokio::time::timeout(self.call_timeout, self.pool.close()).await;
     }
 
     /// Explains an error that came after part of the call had been committed.

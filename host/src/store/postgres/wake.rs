@@ -21,6 +21,9 @@ use crate::store::work_signal::WorkSignal;
 use crate::store::{Result, StoreError, StoreOptions, WakeUps};
 
 const CHANNEL: &str = "relaybus_work";
+/// One is used. A listener whose connection went silent keeps it until TCP gives up, because it still says that it no longer listens, and must
+/// not keep the next one from listening.
+const MAX_CONNECTIONS: u32 = 4;
 /// Notifications serialise the commits that send them, so many publishes share one.
 const COALESCE: Duration = Duration::from_millis(10);
 /// A host is registered as idle no sooner than this after it was woken, so that many publishers at once notify but a few times.
@@ -58,7 +61,7 @@ struct Exchange {
 impl Wake {
     pub(super) fn start(settings: &Settings, options: &StoreOptions) -> Self {
         let (signal, to_notify, is_idle) = (Arc::new(WorkSignal::new()), Arc::new(Notify::new()), watch::Sender::new(false));
-        let (calls, sessions) = (Calls::new(settings, options, 1), settings.sessions);
+        let (calls, sessions) = (Calls::new(settings, options, MAX_CONNECTIONS), settings.sessions);
         let exchange = Exchange {
             calls: calls.clone(),
             sessions,
