@@ -84,7 +84,7 @@ struct Worker {
     is_renewing: bool,
     drain: Option<Drain>,
     /// Whether the store has gone, as the last answers of claims, settlements and renewals tell.
-    outage: Option<Outage>,
+    outage: Outage,
     tasks: FuturesUnordered<BoxFuture<'static, Event>>,
 }
 
@@ -181,7 +181,7 @@ impl Worker {
             next_renewal_at: tokio::time::Instant::now() + crate::lease::renewal_interval(options.lease_duration),
             is_renewing: false,
             drain: None,
-            outage: None,
+            outage: Outage::default(),
             tasks: FuturesUnordered::new(),
             store,
             handlers,
